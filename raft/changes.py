@@ -3,6 +3,7 @@
 - No change before an entry of the leader's own term is committed: before that an earlier leader's configuration may
   still be there that the leader does not know of, and the two may have disjoint majorities (Ongaro's correction of 2015).
 - One uncommitted configuration at a time, so that all that are in force anywhere are adjacent ones.
+- No change to voters of which too few answer: it could not be committed, nor undone.
 - A node is promoted when it keeps up: it has been sent all that is committed, and lacks a window at most.
 - When a joint configuration is committed, its end is appended, by the node that leads then.
 - Nodes that leave get entries until the configuration without them is committed, so that they learn of it. A leader
@@ -19,6 +20,7 @@ from raft.membership import AddLearner, Change, Configuration, InvalidConfigurat
 from raft.messages import TimeoutNow
 from raft.model import FIRST_OFFSET, NO_INDEX, Entry, LogIndex, NodeId, Token, entry_bytes
 from raft.progress import Progress
+from raft.quorum import is_quorum
 from raft.roles import Follower, Group, Leader, Pending, Transfer
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ def on_change(core: "RaftCore", token: Token, change: Change) -> None:
         core._effects.append(Answer(token, Committed(known.index, known.term, FIRST_OFFSET)))
     elif not all(_keeps_up(core, leader, node) for node in sorted(configuration.voters - present.voters)):
         _refuse(core, token, Refusal.LAGGING)
+    elif not _is_answered(core, leader, configuration):
+        _refuse(core, token, Refusal.SILENT)
     else:
         _append(core, leader, configuration, token)
 
@@ -58,6 +62,17 @@ def _may_change(core: "RaftCore", leader: Leader) -> bool:
 def _keeps_up(core: "RaftCore", leader: Leader, node: NodeId) -> bool:
     progress = leader.progress.get(node)
     return progress is not None and not progress.probing and progress.next_index > core.commit_index
+
+
+def _is_answered(core: "RaftCore", leader: Leader, configuration: Configuration) -> bool:
+    """Returns True if a majority of each of its groups has answered lately, with the directories that count."""
+    since = core._now - core.config.election_timeout_s_max
+    answering = {
+        node
+        for node, progress in leader.progress.items()
+        if progress.contact_at >= since and configuration.counts(node, progress.directory_id)
+    }
+    return is_quorum(answering | {core.node_id}, configuration.groups)
 
 
 def _refuse(core: "RaftCore", token: Token, reason: Refusal, detail: str = "") -> None:
@@ -77,6 +92,7 @@ def _append(core: "RaftCore", leader: Leader, configuration: Configuration, toke
     core._persist(hard_state=core.hard_state())
     core.adopt()
     core._append_own(leader, batch)
+    core._confirm_reads(leader)  # the answers that are there may be enough now, and no other may come
 
 
 def adopt(core: "RaftCore", leader: Leader) -> None:

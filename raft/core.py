@@ -145,6 +145,7 @@ class RaftCore:
         self.vote = hard_state.vote
         self.floor = hard_state.floor
         self.commit_index = log.start.index
+        self.membership.settle(self.commit_index)
         self.role: Role = Follower(now + rng.uniform(config.election_timeout_s_min, config.election_timeout_s_max))
         self._takes_snapshots = takes_snapshots
         self._rng = rng

@@ -69,6 +69,8 @@ class Refusal(enum.Enum):
     """Another change of the members is not committed yet, or nothing is in this leader's term: ask again."""
     LAGGING = "lagging"
     """The node to be promoted, or to lead, does not keep up with the log yet: ask again."""
+    SILENT = "silent"
+    """Too few of the voters that the change would leave have answered lately: ask again."""
     INVALID = "invalid"
     """The change does not fit the present members."""
 

@@ -63,6 +63,8 @@ def _refusal(reason: Refusal, detail: str, not_leader: RaftError) -> RaftError:
             return Busy("another change of the members is under way, or the leader has just begun")
         case Refusal.LAGGING:
             return Busy("the node does not keep up with the log yet")
+        case Refusal.SILENT:
+            return Busy("too few of the voters that would be left answer")
         case Refusal.INVALID:
             return InvalidRequest(detail)
         case _:

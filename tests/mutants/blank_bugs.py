@@ -12,8 +12,8 @@ BLANK_BUGS: Sequence[Mutant] = (
         "blank-takes-part",
         "a node whose directory vanished begins as if its group were new",
         CORE,
-        "hard_state.term == NO_TERM and not founded:",
-        "hard_state.term < NO_TERM and not founded:",
+        "hard_state.term == NO_TERM and (joins or not founded):",
+        "hard_state.term == NO_TERM and joins:",
         oracles=["A1", "A4", "A7", "I1", "I3", "I9"],
     ),
     Mutant(
@@ -22,8 +22,8 @@ BLANK_BUGS: Sequence[Mutant] = (
         module=RECALL,
         edits=[
             Edit(
-                "        return not self.missing and (",
-                "        return len(self.missing) <= len(self.others) // 2 and (",
+                " and not self.missing and (",
+                " and len(self.missing) <= len(self.others) // 2 and (",
             ),
             Edit('        assert self.may_end, "an answer is missing"\n', ""),
         ],

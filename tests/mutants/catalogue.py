@@ -9,6 +9,7 @@ from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
+from tests.mutants.member_bugs import MEMBER_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
@@ -24,16 +25,16 @@ RAFT: Sequence[Mutant] = (
         "vote-before-durable",
         "a granted vote leaves before the vote is durable (P1)",
         CORE,
-        "Send(sender, VoteReply(self.term, granted), after=self._hard_state_write)",
-        "Send(sender, VoteReply(self.term, granted))",
+        "Send(sender, reply, after=self._hard_state_write)",
+        "Send(sender, reply)",
         oracles=["A1"],
     ),
     plant(
         "vote-not-persisted",
         "a granted vote is never written (P1)",
         CORE,
-        "                self._persist(hard_state=HardState(self.term, sender, self.floor))",
-        "                pass",
+        "                self._persist(hard_state=self.hard_state())\n        reply = VoteReply",
+        "                pass\n        reply = VoteReply",
         oracles=["A1"],
         explored=True,
     ),
@@ -66,16 +67,16 @@ RAFT: Sequence[Mutant] = (
         "term-not-persisted",
         "a newer term learnt from a message is not written (P1, P2)",
         CORE,
-        "            self._persist(hard_state=HardState(term, None, self.floor))\n",
-        "",
+        "            self._persist(hard_state=self.hard_state())\n        match old:\n",
+        "        match old:\n",
         oracles=["A2"],
     ),
     plant(
         "leader-counts-itself-unflushed",
         "a leader counts its own copy before its own flush (P4)",
         CORE,
-        "reached_by_majority([*matched, self.log.durable_index])",
-        "reached_by_majority([*matched, self.log.last_index])",
+        "        own = self.log.durable_index\n",
+        "        own = self.log.last_index\n",
         oracles=["I9", "A3"],
     ),
     plant(
@@ -159,8 +160,8 @@ RAFT: Sequence[Mutant] = (
                 "            leader.reads.begin(leader.round, self.commit_index)\n",
             ),
             Edit(
-                "        done = leader.reads.confirm(reached_by_majority([*acked, leader.round]))\n",
-                "        done = leader.reads.confirm(max([*acked, leader.round]))\n",
+                "        done = leader.reads.confirm(acked)\n",
+                "        done = leader.reads.confirm(max(acked, leader.round))\n",
             ),
         ],
         oracles=["A6", "B-stale"],
@@ -201,8 +202,8 @@ RAFT: Sequence[Mutant] = (
         "campaigns-below-floor",
         "a node whose log damage has cut gives its floor up and campaigns when it hears no leader",
         CORE,
-        "                if self.floor == NO_POSITION:\n",
-        "                self.floor = NO_POSITION\n                if self.floor == NO_POSITION:\n",
+        "                if self.may_campaign():\n",
+        "                self.floor = NO_POSITION\n                if self.may_campaign():\n",
         oracles=["A7", "I3"],
     ),
     plant(
@@ -612,6 +613,7 @@ CHECKER: Sequence[Mutant] = (
 ALL: Sequence[Mutant] = (
     *RAFT,
     *BLANK_BUGS,
+    *MEMBER_BUGS,
     *TRIMS,
     *DRIVER,
     *LOG,

@@ -240,7 +240,7 @@ class Audits:
                 node.node_id
                 for node, voter in logs
                 if not node.held.is_blank
-                and voter.directory_id == known.get(node.node_id, 0)
+                and voter.directory_id == known.get(node.node_id, 0) not in node.held.buried
                 and as_recent(log.position, voter.position)
                 and as_recent(log.position, node.held.held_before or node.held.guard or EMPTY)
             ]

@@ -5,7 +5,8 @@ each state every single thing that can happen next is tried: any message is deli
 message that is never delivered), any disk completes its next write, any follower loses patience, a leader sends
 heartbeats (none unless the scope asks for them), the leader takes an entry, a node loses power. Timers need no clock:
 any follower may lose patience at any moment, which is worse than any real clock. Where a scope asks for trims, a node
-may let any part leave of what it has committed and has on disk; its disk knows at once. Not searched: leaders that step
+may let any part leave of what it has committed and has on disk; its disk knows at once. Where it asks for changes, any
+leader may be asked for any change of the members, or to hand over. Not searched: leaders that step
 down for want of a quorum, connections that end, loads from the disk, and reads.
 
 What makes it fast enough to be useful in Python:
@@ -24,22 +25,23 @@ changes, A4 (no node without it could be elected by what is on the disks).
 """
 
 import copy
+import functools
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
-from itertools import permutations
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, permutations
 from typing import Any, NamedTuple
 
 import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
-from jepsen_like.simulation.raft.record import as_recent
+from jepsen_like.simulation.raft.record import as_recent, have_majorities
 from jepsen_like.simulation.raft.reduction import Prospects, attainable_by, is_spent, leaderships_that_matter, told_by
 from jepsen_like.simulation.raft.scope import Scope
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.effects import Persist, Send
-from raft.events import Event, Persisted, Propose, Receive, Tick, Trimmed
+from raft.events import ChangeMembers, Event, Persisted, Propose, Receive, Tick, TransferLeadership, Trimmed
 from raft.fingerprint import (
     fingerprint,
     message_fingerprint,
@@ -48,7 +50,7 @@ from raft.fingerprint import (
     start_fingerprint,
 )
 from raft.log_view import LogView
-from raft.membership import Configuration
+from raft.membership import AddLearner, ChangeVoters, Configuration, Promote, Remove
 from raft.messages import AppendAccepted, Message, RequestVote, VoteReply
 from raft.model import (
     NO_POSITION,
@@ -161,6 +163,17 @@ def _entries_behind(log: LogView, index: LogIndex) -> tuple[Entry, ...]:
     return entries
 
 
+@functools.lru_cache
+def _changes_of(nodes: int) -> tuple[Event, ...]:
+    """Returns all that a leader may be asked for, of so many nodes."""
+    ids = [NodeId(node) for node in range(1, nodes + 1)]
+    sets = [frozenset(chosen) for size in range(1, nodes + 1) for chosen in combinations(ids, size)]
+    changes = [kind(node) for node in ids for kind in (Remove, AddLearner, Promote)]
+    asked = [*changes, *map(ChangeVoters, sets)]
+    events = [ChangeMembers(Token(1), change) for change in asked]
+    return (*events, *(TransferLeadership(Token(1), node) for node in ids))
+
+
 class Posted(NamedTuple):
     """A message on its way."""
 
@@ -170,7 +183,8 @@ class Posted(NamedTuple):
 
 
 class ExplorerAction(NamedTuple):
-    """One thing that happens to one node; `posted` is the message, or counts what damage leaves or a trim takes."""
+    """One thing that happens to one node; `posted` is the message or the change, or counts what damage leaves or a trim
+    takes."""
 
     kind: str
     node: int
@@ -201,6 +215,7 @@ class State(NamedTuple):
     heartbeats: int
     damages: int
     trims: int
+    changes: int
     committed: tuple[tuple[int, int, int], ...]
     """Every (index, term) that any leader has committed, in order, and the term of that leader."""
     leaders: tuple[tuple[int, int], ...]
@@ -224,7 +239,10 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         self._config = RaftConfig(append_bytes_max=1, cache_bytes_max=CACHE_BYTES)
         self._ids = [NodeId(node) for node in range(1, scope.nodes + 1)]
         self._configuration = Configuration(frozenset(self._ids))
-        self._renamings = [dict(zip(self._ids, order, strict=True)) for order in permutations(self._ids)]
+        orders = (
+            [tuple(self._ids)] if scope.changes else permutations(self._ids)
+        )  # entries of members have names in them
+        self._renamings = [dict(zip(self._ids, order, strict=True)) for order in orders]
         self._identity = self._renamings[0]
         # How a renaming reorders: `_slots[r][new]` is the old place of the node that is now at `new`.
         self._slots = [
@@ -253,6 +271,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
             return f"damage n{node} down to {action.posted} entries"
         if action.kind == "trim":
             return f"trim n{node} up to {action.posted}"
+        if action.kind == "change":
+            return f"change n{node}: {_changes_of(len(self._ids))[action.posted]}"
         if action.kind != "deliver":
             return f"{action.kind} n{node}"
         posted = self._posted[action.posted]
@@ -275,7 +295,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         places = tuple(self._intern_node(node) for node in nodes)
         scope = self.scope
         committed = self._committed_before(nodes) if scope.damages else ()
-        budgets = (scope.timeouts, scope.entries, scope.crashes, scope.heartbeats, scope.damages, scope.trims)
+        faults = (scope.crashes, scope.heartbeats, scope.damages, scope.trims, scope.changes)
+        budgets = (scope.timeouts, scope.entries, *faults)
         return State(places, (), *budgets, committed, ())
 
     @staticmethod
@@ -318,6 +339,9 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                 yield ExplorerAction("propose", place)
             if state.heartbeats and leads:
                 yield ExplorerAction("heartbeat", place)
+            if state.changes and leads:
+                for which in range(len(_changes_of(len(self._ids)))):
+                    yield ExplorerAction("change", place, which)
             if state.crashes:
                 yield ExplorerAction("crash", place)
             if state.damages:
@@ -356,14 +380,17 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
             if other != place:
                 self._compare(reaction.local, local)
         if self._reduced:
-            prospects = Prospects(self._ceiling(locals_, network, timeouts), timeouts, crashes)
+            # Each change may have one node campaign without a timeout, and so may each heartbeat of one that hands over.
+            asked = self.scope.changes + state.heartbeats if self.scope.changes else 0
+            prospects = Prospects(self._ceiling(locals_, network, timeouts + asked), timeouts, crashes)
             network = [posted for posted in network if not self._is_spent(posted, locals_, prospects)]
             leaders = leaderships_that_matter(leaders, [self._views[local] for local in locals_], prospects)
         network.sort()
         entries = state.entries - (action.kind == "propose")
         heartbeats = state.heartbeats - (action.kind == "heartbeat")
         damages = state.damages - (action.kind == "damage")
-        budgets = (timeouts, entries, crashes, heartbeats, damages, state.trims - (action.kind == "trim"))
+        trims, changes = state.trims - (action.kind == "trim"), state.changes - (action.kind == "change")
+        budgets = (timeouts, entries, crashes, heartbeats, damages, trims, changes)
         return State(locals_, tuple(network), *budgets, committed, leaders)
 
     def key(self, state: State) -> int:
@@ -376,8 +403,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
             renamed = (network, tuple([(term, rename[NodeId(node)]) for term, node in state.leaders]))
             if key is None or renamed < key:
                 key = renamed
-        budgets = (state.timeouts, state.entries, state.crashes, state.heartbeats, state.damages, state.trims)
-        return hash((least, key, *budgets, state.committed))
+        faults = (state.crashes, state.heartbeats, state.damages, state.trims, state.changes)
+        return hash((least, key, state.timeouts, state.entries, *faults, state.committed))
 
     def _least_names(self, locals_: tuple[int, ...]) -> tuple[int, list[int]]:
         """The least of all renamings of three nodes, as a hash, and which ones give it: mostly one."""
@@ -468,6 +495,8 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
                 self._send_heartbeats(node, posted)
             case "trim":
                 self._trim(node, LogIndex(action.posted), posted)
+            case "change":
+                self._step(node, _changes_of(len(self._ids))[action.posted], posted)
             case "propose":
                 data = b"%d" % node.core.log.end_offset
                 self._step(node, Propose(Token(1), Batch(EntryKind.RECORDS, 1, 0, data, 0)), posted)
@@ -631,9 +660,9 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         term, leader_term = node.core.log.term_at(LogIndex(upto)), node.core.term
         newest = Position(LogIndex(upto), term)
         # A copy that damage took away counts while a floor stands for it.
-        having = sum(_has(n, upto, term) or as_recent(n.floor(), newest) for n in nodes)
-        if having < majority(len(nodes)):
-            raise BrokenPromise(f"A3: n{node.core.node_id} commits {upto}@{term}, which {having} disks hold")
+        having = [n.core.node_id for n in nodes if _has(n, upto, term) or as_recent(n.floor(), newest)]
+        if not have_majorities(having, self._members_in(_entries_behind(node.core.log, node.core.log.start.index))):
+            raise BrokenPromise(f"A3: n{node.core.node_id} commits {upto}@{term}, which the disks of {having} hold")
         for other in nodes:
             later = isinstance(other.core.role, Leader) and other.core.term > leader_term
             if later and not other.core.log.matches(LogIndex(upto), term):
@@ -668,13 +697,23 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
         if sentence:
             raise BrokenPromise(sentence)
 
-    @staticmethod
-    def _pretender(nodes: list[ExplorerNode], upto: int, term: Term) -> str:
+    def _members_in(self, entries: Sequence[Entry]) -> Configuration:
+        """Returns the last configuration in these entries, of a log that was not trimmed."""
+        for entry in reversed(entries if self.scope.changes else ()):
+            if entry.batch.kind is EntryKind.CONFIGURATION:
+                return Configuration.decode(bytes(entry.batch.data))
+        return self._configuration
+
+    def _pretender(self, nodes: list[ExplorerNode], upto: int, term: Term) -> str:
         for candidate in nodes:
             if not _has(candidate, upto, term) and candidate.floor() == NO_POSITION:
                 own = candidate.position()
-                votes = sum(as_recent(own, voter.position()) and as_recent(own, voter.floor()) for voter in nodes)
-                if votes >= majority(len(nodes)):
+                votes = [
+                    voter.core.node_id
+                    for voter in nodes
+                    if as_recent(own, voter.position()) and as_recent(own, voter.floor())
+                ]
+                if have_majorities(votes, self._members_in(candidate.log)):
                     return f"A4: {upto}@{term} is committed, but n{candidate.core.node_id} can be elected without it"
         return ""
 

@@ -101,6 +101,11 @@ class Holdings:
             return self.guard is None or as_recent(self.guard, Position(entry.index, entry.term))
         return self.rot is not None and self.rot.held is not None and self.rot.held.has(entry)
 
+    def has_directory(self, directory_id: int) -> bool:
+        """Returns True if it has the directory of this id, and has not lost it."""
+        is_lost = self.vanished is not None or directory_id in self.buried
+        return not is_lost and self.durable_log().directory_id == directory_id
+
     def segments(self) -> int:
         """Returns the number of segment files of its log."""
         return sum(path.endswith(".log") for path in self.disk.paths())

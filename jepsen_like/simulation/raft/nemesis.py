@@ -9,7 +9,7 @@ from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 from jepsen_like.simulation.raft.machine import SimulatedMachine
-from jepsen_like.simulation.raft.record import have_majorities
+from jepsen_like.simulation.raft.operator import leaves_majorities
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.effects import RoleName
@@ -176,27 +176,16 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
             self._world.note("its directory has vanished", machine.node_id)
 
     def _leaves_majorities(self, loser: SimulatedMachine) -> bool:
-        """Returns True if the voters of every configuration that may be in force keep a majority with their directories.
-
-        Where the members change, a voter without its directory is counted again only once the others have decided so.
-        """
+        """Returns True if the voters of every configuration that may be in force keep a majority with their directories."""
         record = self._world.record
         later = [
             configuration
             for (index, _), configuration in record.configurations.items()
             if index > record.committed_index
         ]
-        for members in (record.committed_members(), *later):
-            intact = [
-                node
-                for node, machine in self._world.machines.items()
-                if machine is not loser
-                and machine.held.vanished is None
-                and machine.held.durable_log().directory_id == members.directory_ids.get(node, 0)
-            ]
-            if not have_majorities(intact, members):
-                return False
-        return True
+        return all(
+            leaves_majorities(self._world.machines, members, loser) for members in (record.committed_members(), *later)
+        )
 
     # ---------------------------------------------------------------- whom and how long
 

@@ -6,13 +6,24 @@ and asks again without waiting. The group must refuse what does not fit.
 
 import random
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.raft.machine import SimulatedMachine
+from jepsen_like.simulation.raft.record import have_majorities
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.errors import RaftError
-from raft.membership import AddLearner, Change, ChangeVoters, Configuration, Promote, Remove
+from raft.membership import (
+    AddLearner,
+    Change,
+    ChangeVoters,
+    Configuration,
+    InvalidConfiguration,
+    Promote,
+    Remove,
+    make_change,
+)
 from raft.model import NodeId
 from raft.roles import Leader
 
@@ -65,6 +76,8 @@ class SimulatedOperator:
             machine.driver.transfer_leadership(self, number, target)
             return
         change = self._choose(configuration, rng)
+        if not self._leaves_majorities(machine, change):
+            return
         self._asked[number] = COUNTS[type(change)]
         self._world.note(f"the operator asks it for {change}", machine.node_id)
         machine.driver.change_members(self, number, change)
@@ -84,6 +97,19 @@ class SimulatedOperator:
             choices += [ChangeVoters(frozenset(wanted))] * 3
         return rng.choice(choices)
 
+    def _leaves_majorities(self, machine: SimulatedMachine, change: Change) -> bool:
+        """Returns False for a change that no group survives: to voters of which most have lost their directories.
+
+        A leader refuses that if they are silent, but it may not have noticed yet.
+        """
+        assert machine.core is not None
+        present = machine.core.configuration
+        directories = {node: other.held.durable_log().directory_id for node, other in self._world.machines.items()}
+        try:
+            return leaves_majorities(self._world.machines, make_change(present, change, directories))
+        except InvalidConfiguration:
+            return True
+
     # ---------------------------------------------------------------- its answers
 
     def on_applied(self, request_id: int, index: int, result: bytes) -> None:
@@ -100,6 +126,22 @@ class SimulatedOperator:
 
     def on_readable(self, request_id: int) -> None:
         """See `Caller`: it reads nothing."""
+
+
+def leaves_majorities(
+    machines: Mapping[NodeId, SimulatedMachine], members: Configuration, loser: SimulatedMachine | None = None
+) -> bool:
+    """Returns True if a majority of the voters has its directories still, once `loser` has lost its own.
+
+    Where the members change, a voter without its directory is counted again only once the others have decided so.
+    """
+    known = members.directory_ids
+    intact = [
+        node
+        for node, machine in machines.items()
+        if machine is not loser and machine.held.has_directory(known.get(node, 0))
+    ]
+    return have_majorities(intact, members)
 
 
 def joining_nodes(knobs: RaftKnobs) -> list[NodeId]:

@@ -9,6 +9,8 @@ Two bounds on all that can follow make that a question about the present state a
 - The *ceiling*: no node will ever be in a higher term. A new term comes into being only where a pre-candidate becomes a
   candidate in its term + 1; each timeout left makes one pre-candidate, which becomes one candidate at most; every other
   change of term copies one that a node or a message has. So the largest of these plus the timeouts left never rises.
+  A leader that hands over, asked to or because it leaves, makes one candidate more: at most one for each change of the
+  scope, and one for each heartbeat, which asks again.
 
 The proofs stand at the rules below. They use no more of the core than that older terms are ignored or refused and who
 may become what. That is a promise of the core like any other, so a search does not take it on trust: it delivers each

@@ -5,7 +5,16 @@ import re
 import attrs
 
 LOGS = re.compile(r"[\d./]+")
-SCOPE_MAX = {"nodes": 5, "timeouts": 9, "entries": 9, "crashes": 9, "heartbeats": 9, "damages": 9, "trims": 9}
+SCOPE_MAX = {
+    "nodes": 5,
+    "timeouts": 9,
+    "entries": 9,
+    "crashes": 9,
+    "heartbeats": 9,
+    "damages": 9,
+    "trims": 9,
+    "changes": 9,
+}
 
 
 @attrs.frozen
@@ -22,6 +31,8 @@ class Scope:
     """A disk loses any part of its end, and the node comes back repaired, below its floor, this often."""
     trims: int = 0
     """A log is trimmed this often."""
+    changes: int = 0
+    """A leader is asked to change the members, or to hand over, this often."""
     logs: tuple[tuple[int, ...], ...] = ()
     """The terms of the entries that each node begins with, all durable.
 

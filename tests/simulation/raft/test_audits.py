@@ -25,6 +25,7 @@ from log.segmented_log import LOCK_NAME
 from raft.core import RaftCore
 from raft.effects import ReadReady
 from raft.events import ReadRequest, Receive, Tick
+from raft.membership import Configuration
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -660,6 +661,44 @@ def command_skipped(world: RaftWorld) -> None:
     world.on_applied(node)
 
 
+def members_entry(machine: SimulatedMachine, *voters: int) -> Entry:
+    """An entry that would come next, with other voters."""
+    batch = Configuration([NodeId(voter) for voter in voters]).to_batch()
+    return attrs.evolve(entry_after(machine, term_of(machine)), batch=batch)
+
+
+def change_before_an_entry_of_the_term(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    assert leader.core is not None
+    leader.core.term = Term(leader.core.term + 1)
+    world.on_appended(leader, [members_entry(leader, 1, 2)])
+
+
+def change_before_the_last_one_is_committed(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    leader.entries.append(members_entry(leader, 1, 2))
+    world.on_appended(leader, [members_entry(leader, 1, 2, 3)])
+
+
+def change_of_two_voters_at_once(world: RaftWorld) -> None:
+    leader = leader_of(world)
+    world.on_appended(leader, [members_entry(leader, 1, 2, 3, 4, 5)])
+
+
+def restart_with_another_directory(world: RaftWorld) -> None:
+    node = follower_of(world)
+    assert node.core is not None
+    node.core.directory_id += 1
+    world.on_restarted(node)
+
+
+def restart_with_members_that_its_log_lacks(world: RaftWorld) -> None:
+    node = follower_of(world)
+    assert node.core is not None
+    node.core.membership.append([members_entry(node, 1, 2)])
+    world.on_restarted(node)
+
+
 LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A1", vote_that_is_not_on_disk),
     ("A1", candidacy_that_is_not_on_disk),
@@ -738,6 +777,11 @@ LIES: list[tuple[str, Callable[[RaftWorld], None]]] = [
     ("A5", failure_of_a_disk_that_was_asked_for_none),
     ("A5", full_disk_that_has_room),
     ("A5", start_that_fails_on_a_sound_disk),
+    ("I12", change_before_an_entry_of_the_term),
+    ("I12", change_before_the_last_one_is_committed),
+    ("I12", change_of_two_voters_at_once),
+    ("A5", restart_with_another_directory),
+    ("A5", restart_with_members_that_its_log_lacks),
 ]
 
 
