@@ -18,6 +18,8 @@
   and `raft.sync` have the same two for asyncio and plain Python.
 - Calls return `Appended`, `Records` (of `RecordBatch`), `Tail` and `Applied`. They raise a `RaftError`, whose
   `definite` states whether the operation certainly had no effect; after `OutcomeUnknown` it may have.
+- `change_members` takes an `AddLearner`, `Promote`, `Remove` or `ChangeVoters`; `transfer_leadership` has another node
+  lead. Both are methods of nodes and clients.
 - `NodeSettings` holds the settings of a node, `RaftConfig` those of the protocol. `parse_settings` reads both from
   `name=value`.
 - A cluster with a `Secret` (`make_secret`, `read_secret`) serves members and clients that know it, and no others.
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         WrongStateMachine,
     )
     from raft.group import RaftGroup
+    from raft.membership import AddLearner, ChangeVoters, Promote, Remove
     from raft.model import EntryKind, Position
     from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
     from raft.notices import (
@@ -88,12 +91,14 @@ if TYPE_CHECKING:
     from raft.trust import Secret
 
 __all__ = [
+    "AddLearner",
     "Address",
     "Appended",
     "Applied",
     "Attempt",
     "Busy",
     "Certificates",
+    "ChangeVoters",
     "Client",
     "ClientCertificates",
     "CommittedEntry",
@@ -124,6 +129,7 @@ __all__ = [
     "OnAttempt",
     "OutcomeUnknown",
     "Position",
+    "Promote",
     "ProtocolError",
     "RaftConfig",
     "RaftCore",
@@ -133,6 +139,7 @@ __all__ = [
     "Records",
     "RecordsTrimmed",
     "RegisterMachine",
+    "Remove",
     "ResetToSnapshot",
     "RoleChanged",
     "RoleName",
@@ -176,6 +183,7 @@ _MODULES = {
         "ShuttingDown SnapshotDiverged StateMachineFailed StorageFull WrongStateMachine"
     ),
     "raft.group": "RaftGroup",
+    "raft.membership": "AddLearner ChangeVoters Promote Remove",
     "raft.model": "EntryKind Position",
     "raft.notices": (
         "ConnectionClosed ConnectionRefused DiskStalled FrameTooLarge InvariantBroken LinkDown LinkRefused LinkUp "

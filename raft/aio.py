@@ -112,6 +112,8 @@ class Client(Face[client.Client]):
     tail = awaiting(client.Client.tail)
     apply = awaiting(client.Client.apply)
     query = awaiting(client.Client.query)
+    change_members = awaiting(client.Client.change_members)
+    transfer_leadership = awaiting(client.Client.transfer_leadership)
     status = awaiting(client.Client.status)
 
 
@@ -139,6 +141,8 @@ class RaftGroup(Face[group.RaftGroup]):
     tail = awaiting(group.RaftGroup.tail)
     apply = awaiting(group.RaftGroup.apply)
     query = awaiting(group.RaftGroup.query)
+    change_members = awaiting(group.RaftGroup.change_members)
+    transfer_leadership = awaiting(group.RaftGroup.transfer_leadership)
     wait_for_leader = awaiting(group.RaftGroup.wait_for_leader)
     status = awaiting(in_loop(group.RaftGroup.status))
     figures = awaiting(in_loop(group.RaftGroup.figures))

@@ -24,9 +24,11 @@ import trio
 from raft import client_codec
 from raft.addresses import is_address
 from raft.admission import Greeting
-from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_command, check_read
+from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_change, check_command, check_read
 from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
 from raft.net.certificates import Certificates
+from raft.membership import Change
+from raft.model import NodeId
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
 from raft.net.tls_socket import StreamSocket, TlsSocket
@@ -224,6 +226,25 @@ class Connection:
         return await self._ask(
             lambda request_id: client_codec.encode_apply(request_id, command, read_only=read_only), Applied
         )
+
+    async def change_members(self, change: Change) -> Applied:
+        """Change the members of the group. Returns once that is committed, with its index.
+
+        Raises `Busy` while another change is under way or a node does not keep up, `InvalidRequest` if the change does
+        not fit the members, and else as `append` does.
+        """
+        return await self._change(change)
+
+    async def transfer_leadership(self, node: int) -> Applied:
+        """Have `node` lead. Returns once this node's leadership has ended after it has asked the other to take over.
+
+        Raises as `change_members` does; `OutcomeUnknown` also if nothing has come of it within an election timeout.
+        """
+        return await self._change(NodeId(node))
+
+    async def _change(self, change: Change | NodeId) -> Applied:
+        check_change(change)
+        return await self._ask(lambda request_id: client_codec.encode_change(request_id, change), Applied)
 
     async def status(self) -> dict[str, object]:
         """Returns the node's status: its role, term, log and group."""
@@ -476,6 +497,17 @@ class Client:
         return await self._repeat(
             lambda connection: connection.apply(command, read_only=True), on_attempt, is_read=True
         )
+
+    async def change_members(self, change: Change, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
+        """Change the members of the group: `AddLearner`, `Promote`, `Remove` or `ChangeVoters`.
+
+        Returns once the change is committed. One that has been made already is, too.
+        """
+        return await self._repeat(lambda connection: connection.change_members(change), on_attempt)
+
+    async def transfer_leadership(self, node: int, *, on_attempt: OnAttempt = ignore_attempt) -> Applied:
+        """Have `node` lead, which must be a voter. Returns once the leader before it has handed over."""
+        return await self._repeat(lambda connection: connection.transfer_leadership(node), on_attempt)
 
     async def status(self) -> dict[str, object]:
         """Returns the status of one node that can be reached: its role, term, log and group."""

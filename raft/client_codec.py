@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgpack
 
 from raft import errors
+from raft.addresses import is_address
 from raft.codec import (
     binary,
     binary_or_view,
@@ -27,8 +28,10 @@ from raft.codec import (
     unpack_array_with_data,
 )
 from raft.errors import ProtocolError, RaftError
+from raft.membership import ADDRESS_LENGTH_MAX, MEMBERS_MAX, AddLearner, Change, ChangeVoters, Promote, Remove
+from raft.model import NodeId
 from raft.net.decoder import Buffer
-from raft.net.framing import encode_frame
+from raft.net.framing import HEADER, encode_frame
 from raft.record_batch import RECORDS_MAX, count_batch
 from raft.results import Appended, Applied, RecordBatch, Records, Tail
 
@@ -39,6 +42,7 @@ TAIL = 4
 APPLY = 5
 STATUS = 6
 TRUST = 7
+CHANGE = 8
 HELLO_REPLY = 17
 APPENDED = 18
 RECORDS = 19
@@ -109,6 +113,13 @@ class Apply(NamedTuple):
     request_id: int
     command: bytes
     read_only: bool
+
+
+class ChangeRequest(NamedTuple):
+    """A change of the members, or the node that is to lead."""
+
+    request_id: int
+    change: Change | NodeId
 
 
 Reply = Appended | Records | Tail | Applied | dict[str, object] | RaftError
@@ -246,6 +257,59 @@ def decode_apply(body: Buffer) -> Apply:
     """Returns the content of an APPLY."""
     request_id, command, read_only = unpack_array(body, length=3, array_max=3)
     return Apply(number(request_id, "request_id"), binary(command, "command"), boolean(read_only, "read_only"))
+
+
+_ADD_LEARNER, _PROMOTE, _REMOVE, _CHANGE_VOTERS, _TRANSFER = 1, 2, 3, 4, 5
+
+
+def encode_change(request_id: int, change: Change | NodeId) -> bytes:
+    """Returns a CHANGE: the kind, its nodes, and an address for a learner."""
+    values: tuple[int, list[int], str]
+    match change:
+        case AddLearner(node=node, address=address):
+            values = _ADD_LEARNER, [node], address
+        case Promote(node=node):
+            values = _PROMOTE, [node], ""
+        case Remove(node=node):
+            values = _REMOVE, [node], ""
+        case ChangeVoters(voters=voters):
+            values = _CHANGE_VOTERS, sorted(voters), ""
+        case _:
+            values = _TRANSFER, [change], ""
+    return encode_frame(CHANGE, msgpack.packb((request_id, *values)))
+
+
+def decode_change(body: Buffer) -> ChangeRequest:
+    """Returns the content of a CHANGE."""
+    request_id, kind, nodes, address = unpack_array(body, length=4, array_max=MEMBERS_MAX)
+    if type(nodes) is not list or not nodes:
+        raise ProtocolError("the nodes of a CHANGE are not an array with nodes")
+    ids = [NodeId(integer(node, "node", 1, NODE_ID_MAX)) for node in nodes]
+    at = text(address, "address", ADDRESS_LENGTH_MAX)
+    match integer(kind, "the kind of a CHANGE", _ADD_LEARNER, _TRANSFER):
+        case 4:
+            change: Change | NodeId = ChangeVoters(frozenset(ids))
+        case _ if len(ids) > 1:
+            raise ProtocolError("a CHANGE of several nodes is one of all voters")
+        case 1 if at and not is_address(at):
+            raise ProtocolError(f"not HOST:PORT: {at[:64]!r}")
+        case 1:
+            change = AddLearner(ids[0], at)
+        case 2:
+            change = Promote(ids[0])
+        case 3:
+            change = Remove(ids[0])
+        case _:
+            change = ids[0]
+    return ChangeRequest(number(request_id, "request_id"), change)
+
+
+def check_change(change: Change | NodeId) -> None:
+    """Raises `InvalidRequest` unless a node would accept it in a CHANGE."""
+    try:
+        decode_change(encode_change(0, change)[HEADER.size :])
+    except (ProtocolError, TypeError, ValueError, OverflowError) as error:
+        raise errors.InvalidRequest(f"no change of the members: {error}") from None
 
 
 # -------------------------------------------------------------------- replies

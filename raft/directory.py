@@ -41,7 +41,7 @@ class WrongMembers(RaftError):
 
     def __str__(self) -> str:
         known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
-        return f"the group of {self.directory} is made of nodes {known}, not of {given}; its members cannot be changed"
+        return f"the group of {self.directory} is made of nodes {known}, not of {given}; start it with those: a group changes its members itself"
 
 
 @attrs.define
@@ -60,7 +60,10 @@ class IncompleteDirectory(RaftError):
 
 @attrs.frozen
 class Identity:
-    """The owner of a data directory; `members` is None if an older version wrote it down."""
+    """The owner of a data directory; `members` are those with which its group begins.
+
+    They are None if an older version wrote it down, or if this node has joined later.
+    """
 
     cluster_id: str
     node_id: int
@@ -80,11 +83,11 @@ def open_storage(disk: Disk, directory: str, identity: Identity, settings: NodeS
     """
     log_id = log_id_of(identity.cluster_id, NodeId(identity.node_id))
     found = _read_identity(disk, directory)
-    if found is not None:
-        _require_same(directory, found, identity)
+    if found is not None and (found.cluster_id, found.node_id) != (identity.cluster_id, identity.node_id):
+        raise WrongDirectory(directory, f"node {found.node_id} of cluster {found.cluster_id!r}")
     config = LogConfig(segment_bytes_max=settings.segment_bytes_max, reserve_chunk_bytes=settings.reserve_bytes)
     # Without peers, a node cannot fetch what a repair would truncate, nor learn what it has forgotten.
-    has_peers = identity.members is not None and len(identity.members) > 1
+    has_peers = identity.members is None or len(identity.members) > 1
     try:
         storage = _open_whole(disk, directory, config, log_id, has_peers=has_peers, has_identity=found is not None)
     except ForeignLog:
@@ -96,7 +99,9 @@ def open_storage(disk: Disk, directory: str, identity: Identity, settings: NodeS
         storage = RaftStorage.open(disk, directory, config, log_id=log_id)
         storage.set_aside_for = loss.missing if isinstance(loss, IncompleteDirectory) else str(loss)
     try:
-        if found != identity:
+        if found is not None and not storage.has_members:
+            _require_same(directory, found, identity)
+        if found != identity and not storage.has_members:
             if found is None:
                 storage.flush()
             replace_file(disk, directory, IDENTITY_NAME, (json.dumps(attrs.asdict(identity)) + "\n").encode())
@@ -139,9 +144,7 @@ def _set_aside(disk: Disk, directory: str) -> None:
 
 
 def _require_same(directory: str, found: Identity, given: Identity) -> None:
-    if (found.cluster_id, found.node_id) != (given.cluster_id, given.node_id):
-        raise WrongDirectory(directory, f"node {found.node_id} of cluster {found.cluster_id!r}")
-    if found.members not in (None, given.members):
+    if given.members is not None and found.members not in (None, given.members):
         raise WrongMembers(directory, found.members or (), given.members or ())
 
 

@@ -505,7 +505,8 @@ class RaftDriver:
         # A node that has just stepped down knows no other leader.
         if leader is None or leader == self.core.node_id:
             return NotLeader()
-        return NotLeader(leader, self._environment.addresses.get(leader))
+        known = self._environment.addresses.get(leader) or self.core.configuration.addresses.get(leader)
+        return NotLeader(leader, known)
 
     # ---------------------------------------------------------------- the disk, and the end
 

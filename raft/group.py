@@ -25,13 +25,14 @@ from log.recovery import RecoveryReport
 from log.retention import KEEP_ALL
 from raft.addresses import Address, address_of, is_loopback
 from raft.calls import Call
-from raft.client_codec import CLUSTER_ID_LENGTH_MAX, check_command, check_read
+from raft.client_codec import CLUSTER_ID_LENGTH_MAX, check_change, check_command, check_read
 from raft.directory import Identity, open_storage
 from raft.errors import InvalidRequest, NotLeader, RaftError, ShuttingDown, WrongStateMachine
 from raft.member import Member, MemberPlan
 from raft.members import Members
+from raft.membership import Change
 from raft.metrics import Figure, loop_figures
-from raft.model import LogIndex, Position, Term
+from raft.model import LogIndex, NodeId, Position, Term
 from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.framing import FrameDecoder
@@ -79,6 +80,7 @@ class RaftGroup:
         members: Mapping[int, Address | str],
         directory: str,
         cluster_id: str = "quorumlog",
+        joins: bool = False,
         listen: Address | str | None = None,
         advertised: Mapping[int, str] | None = None,
         state_machine: StateMachine | None = None,
@@ -96,7 +98,8 @@ class RaftGroup:
     ) -> AsyncIterator["RaftGroup"]:
         """Start this node and stop it at the end of the block.
 
-        `members` are the addresses that this node dials, its own included; `listen` its own and `advertised`
+        `members` are the addresses that this node dials, its own included. With `joins` this node is none of those with
+        which the group begins: give it the present members, and make it one by `change_members` on the leader. `listen` its own and `advertised`
         ("host:port") the ones that clients dial, where they differ. `notify` is called with changes of role, links and
         refused connections (`raft.notices`). With `owns_thread`, for a program that is only this node, it serves its
         sockets faster, and other Trio tasks may wait up to 20 ms. A program that serves more gives a `reactor`, on
@@ -113,8 +116,8 @@ class RaftGroup:
 
         Raises `OSError` if the port cannot be bound; `DirectoryLocked`, `WrongDirectory`, `WrongMembers`,
         `WrongStateMachine`, `IncompleteDirectory`, `CorruptLog`, `NoSpace` or `StorageFailed` if the directory cannot
-        be used. Addresses may change between starts, the ids of the members may not. Raises `ValueError`, before
-        anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`, for
+        be used. Addresses may change between starts, the ids of the members may not: a group changes its members itself,
+        and from then on its nodes know them from their directories. Raises `ValueError`, before anything is touched, for invalid ids, addresses or `cluster_id`, for a retention without a `SnapshotMachine`, for
         an address beyond loopback without a secret, for `owns_thread` with a `reactor`, and for a `listener` without
         its reactor or with an address.
         """
@@ -129,7 +132,7 @@ class RaftGroup:
             raise ValueError(f"{place[0]} can be reached from outside: give the node the `secret` of its cluster")
         with ExitStack() as stack:
             port = listener or stack.enter_context(bind(*place))
-            identity = Identity(cluster_id, checked.own, checked.ids)
+            identity = Identity(cluster_id, checked.own, None if joins else checked.ids)
             storage = open_storage(disk or RealDisk(), directory, identity, settings)
             stack.callback(storage.close)
             _require_restorable(directory, storage, machine)
@@ -145,6 +148,7 @@ class RaftGroup:
                 tls=tls,
                 skipped=frozenset(skip_commands),
                 founded=cls._founded,
+                joins=joins,
             )
             member = Member(
                 plan, storage, port, reactor or Reactor(owns_thread=owns_thread), owns_reactor=reactor is None
@@ -251,6 +255,29 @@ class RaftGroup:
             # A read is asked for with heartbeats; that it can be served is of no use to anyone.
             self._driver.read(self._calls, self._calls.add(lambda outcome: None))
             self._reactor.ask_another_round()
+
+    async def change_members(self, change: Change) -> Applied:
+        """Change the members of the group: `AddLearner`, `Promote`, `Remove` or `ChangeVoters`.
+
+        Returns once the change is committed, with its index. Raises `Busy` while another change is under way or a node
+        does not keep up, `InvalidRequest` if the change does not fit the members, and else as `append` does.
+        """
+        check_change(change)
+        self._require_working()
+        call = Call[Applied]()
+        self._driver.change_members(self._calls, self._calls.add(call.settle), change)
+        return await self._result_of(call)
+
+    async def transfer_leadership(self, node: int) -> Applied:
+        """Have `node` lead, which must be a voter. Returns once this node has handed over.
+
+        Raises as `change_members` does; `OutcomeUnknown` also if nothing has come of it within an election timeout.
+        """
+        check_change(NodeId(node))
+        self._require_working()
+        call = Call[Applied]()
+        self._driver.transfer_leadership(self._calls, self._calls.add(call.settle), NodeId(node))
+        return await self._result_of(call)
 
     async def query(self, command: bytes) -> Applied:
         """Returns the state machine's answer to a query, linearizably.

@@ -19,6 +19,7 @@ import attrs
 import trio
 
 from raft.admission import Greeting
+from raft.addresses import address_of
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
@@ -37,6 +38,8 @@ from raft.notices import FrameTooLarge, LinkDown, LinkRefused, LinkUp, Notify
 from raft.trust import Credentials
 
 HANDSHAKE_TIMEOUT_S = 2.0
+LINGER_S = 2.0
+"""Links to nodes that have left the group are ended this often: the last message to them has left by then."""
 
 
 class Links:
@@ -55,8 +58,8 @@ class Links:
         credentials: Credentials | None = None,
         tls: Certificates | None = None,
     ) -> None:
-        self._links = {
-            peer: PeerLink(
+        def link_to(peer: NodeId, address: tuple[str, int]) -> PeerLink:
+            return PeerLink(
                 reactor=reactor,
                 greeting=Greeting(Hello(cluster_id, PEER, node_id), str(peer), credentials),
                 peer=peer,
@@ -65,20 +68,35 @@ class Links:
                 rng=rng,
                 notify=notify,
             )
-            for peer, address in sorted(addresses.items())
-        }
+
+        self._known = addresses
+        self._link_to = link_to
+        self._links = {peer: link_to(peer, address) for peer, address in sorted(addresses.items())}
+        self._wanted = set(self._links)
+        self._start: Callable[[PeerLink], None] = lambda link: None
         self._reactor = reactor
         self._last_append: AppendEntries | None = None
         self._last_append_frame: Sequence[Buffer] = ()
 
     def send(self, to: NodeId, message: Message) -> None:
         """Send at the end of the round; drop if the link is down or full."""
-        link = self._links[to]
-        if link.is_up:
+        link = self._links.get(to)
+        if link is not None and link.is_up:
             link.send(self._encode(message))
 
     def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
-        """See `Transport`."""
+        """See `Transport`. An address in the settings of this node comes before that of the configuration."""
+        self._wanted = set(peers) if alone else self._wanted | set(peers)
+        for peer in peers:
+            if peer not in self._known and peer not in addresses:
+                continue
+            address = self._known.get(peer) or address_of(addresses[peer])
+            link = self._links.get(peer)
+            if link is None or link.address != address:
+                if link is not None:
+                    link.stop()
+                link = self._links[peer] = self._link_to(peer, address)
+                self._start(link)
 
     def push(self) -> None:
         """See `Transport`."""
@@ -95,13 +113,20 @@ class Links:
 
     def nudge(self, peer: NodeId) -> None:
         """The peer is alive: dial it now if it is not connected."""
-        self._links[peer].nudge()
+        link = self._links.get(peer)
+        if link is not None:
+            link.nudge()
 
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
         """Keep all links, until cancelled. `on_disconnected` is called with the peer of each link that breaks."""
         async with trio.open_nursery() as nursery:
+            self._start = lambda link: nursery.start_soon(link.run, on_disconnected)
             for link in self._links.values():
-                nursery.start_soon(link.run, on_disconnected)
+                self._start(link)
+            while True:
+                await trio.sleep(LINGER_S)
+                for peer in [peer for peer in self._links if peer not in self._wanted]:
+                    self._links.pop(peer).stop()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -126,6 +151,7 @@ class PeerLink(Session[Frame]):
     _ended: trio.Event = attrs.field(factory=trio.Event)
     _redial: Redial = attrs.field(init=False)
     _why: str = ""
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def __attrs_post_init__(self) -> None:
         self._redial = Redial(self._session, self.rng)
@@ -145,9 +171,14 @@ class PeerLink(Session[Frame]):
         self._redial.hurry()
 
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
-        """Dial, stay, redial."""
+        """Dial, stay, redial, until `stop`."""
         self._on_disconnected = on_disconnected
-        await self._redial.run()
+        with self._scope:
+            await self._redial.run()
+
+    def stop(self) -> None:
+        """End the link, and dial no more."""
+        self._scope.cancel()
 
     async def _session(self) -> bool:
         """Hold one connection from dial to end. Returns True if it ever was up."""

@@ -59,8 +59,18 @@ class MemberPlan:
     """With them the links speak TLS, and so does the port, unless it belongs to a host."""
     skipped: frozenset[int] = frozenset()
     """The indexes whose commands have no effect."""
+    joins: bool = False
+    """True if this node is none of those with which the group begins."""
     founded: bool = False
     """Vouches for a node in term 0, which is otherwise taken for one that has forgotten."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """The configuration with which the group begins, as far as this node knows."""
+        dialled = self.members.dialled
+        voters = [node for node in self.members.ids if node != self.members.own or not self.joins]
+        addresses = {node: f"{dialled[node][0]}:{dialled[node][1]}" for node in voters}
+        return Configuration(voters, addresses=addresses)
 
 
 class Member:
@@ -98,6 +108,10 @@ class Member:
             tls=plan.tls,
         )
         self.driver = self._make_driver(plan)
+        core = self.driver.core
+        self._links.connect(
+            core.configuration.others(members.own), core.configuration.addresses, alone=core.membership.is_known
+        )
         self._flusher = Flusher(reactor, self.driver.on_flushed)
         self._rounds = Rounds(reactor, [self.driver])
         identity = ServerIdentity(
@@ -119,7 +133,7 @@ class Member:
         hard_state, view = self.storage.restore(settings.raft.cache_bytes_max)
         core = RaftCore(
             node_id=plan.members.own,
-            configuration=Configuration(frozenset(plan.members.ids)),
+            configuration=plan.configuration,
             config=settings.raft,
             log=view,
             hard_state=hard_state,

@@ -12,6 +12,7 @@ truncated. So all that counts votes or copies looks at `Membership.current`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import assert_never
 
 import attrs
 import crc32c
@@ -149,7 +150,7 @@ class AddLearner:
     An empty `address` keeps the known one.
     """
 
-    node: NodeId
+    node: int
     address: str = ""
 
 
@@ -157,21 +158,21 @@ class AddLearner:
 class Promote:
     """A learner becomes a voter."""
 
-    node: NodeId
+    node: int
 
 
 @frozen
 class Remove:
     """A voter or a learner leaves the group."""
 
-    node: NodeId
+    node: int
 
 
 @frozen
 class ChangeVoters:
     """Any number of voters is replaced at once; who is no voter any more leaves the group."""
 
-    voters: frozenset[NodeId]
+    voters: frozenset[int]
 
 
 Change = AddLearner | Promote | Remove | ChangeVoters
@@ -187,19 +188,24 @@ def make_change(present: Configuration, change: Change, directories: Mapping[Nod
         raise InvalidConfiguration("the voters are just being replaced")
     voters, learners, addresses = present.voters, present.learners, dict(present.addresses)
     match change:
-        case AddLearner(node=node, address=address):
+        case AddLearner(address=address):
+            node = NodeId(change.node)
             if not 1 <= node < 2**31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes) >= MEMBERS_MAX:
                 raise InvalidConfiguration(f"node {node} cannot be a member")
             voters, learners = voters - {node}, learners | {node}
             addresses |= {node: address} if address else {}
-        case Promote(node=node):
+        case Promote():
+            node = NodeId(change.node)
             _require_learners({node} - voters, learners)
             voters, learners = voters | {node}, learners - {node}
-        case Remove(node=node):
-            voters, learners = voters - {node}, learners - {node}
-        case ChangeVoters(voters=wanted):
+        case Remove():
+            voters, learners = voters - {NodeId(change.node)}, learners - {NodeId(change.node)}
+        case ChangeVoters():
+            wanted = frozenset(map(NodeId, change.voters))
             _require_learners(wanted - voters, learners)
-            voters, learners = frozenset(wanted), learners - wanted
+            voters, learners = wanted, learners - wanted
+        case _:
+            assert_never(change)
     if not voters:
         raise InvalidConfiguration("no voter would be left")
     outgoing: frozenset[NodeId] = present.voters if len(voters ^ present.voters) > 1 else frozenset()
@@ -279,6 +285,11 @@ class Membership:
     def has_changed(self) -> bool:
         """True if the group has, or may have, other members than those it began with."""
         return self.known[-1].index > NO_INDEX
+
+    @property
+    def is_known(self) -> bool:
+        """True if the members have changed, and are known to be committed."""
+        return self.has_changed and self.is_settled
 
     @property
     def is_settled(self) -> bool:

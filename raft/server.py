@@ -127,7 +127,8 @@ class Handshake(_NodeSession):
         identity = self._identity
         if hello.cluster_id != identity.cluster_id:
             raise ProtocolError(f"this is cluster {identity.cluster_id!r}, not {hello.cluster_id[:64]!r}")
-        if hello.role == PEER and hello.node_id not in identity.peers:
+        # Members may be there that this node has not learned of yet: which of them count is the core's decision.
+        if hello.role == PEER and hello.node_id in (0, identity.node_id):
             raise ProtocolError(f"node {hello.node_id} is not a peer of node {identity.node_id}")
         if hello.role != PEER and hello.node_id != 0:
             raise ProtocolError("a client has no node id; it sends 0")
@@ -279,6 +280,14 @@ class ClientSession(_NodeSession):
         request_id = client_codec.decode_bare(body)
         self.connection.write(client_codec.encode_status_reply(request_id, self._driver.status()))
 
+    def _on_change(self, body: Buffer) -> None:
+        request_id, change = client_codec.decode_change(body)
+        self._under_way += 1
+        if isinstance(change, int):
+            self._driver.transfer_leadership(self, request_id, change)
+        else:
+            self._driver.change_members(self, request_id, change)
+
     def _wait_to_read(self, request_id: int, answer: Callable[[int], None], *, after_apply: bool = False) -> None:
         # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other
         # requests.
@@ -348,6 +357,7 @@ _REQUESTS: Mapping[int, Callable[[ClientSession, Buffer], None]] = {
     client_codec.TAIL: ClientSession._on_tail,
     client_codec.APPLY: ClientSession._on_apply,
     client_codec.STATUS: ClientSession._on_status,
+    client_codec.CHANGE: ClientSession._on_change,
 }
 
 

@@ -167,6 +167,11 @@ class RaftStorage:
         """True if the node has been in a term, and so remembers what it promised."""
         return self.log.state is not None and _unpack_state(self.log.state).term > NO_TERM
 
+    @property
+    def has_members(self) -> bool:
+        """True if the members are known from here, because they have changed since the group began."""
+        return self.log.state is not None and bool(_unpack_state(self.log.state).configurations)
+
     # ---------------------------------------------------------------- writing
 
     def reserve(self, size: int) -> None:

@@ -82,6 +82,8 @@ class Client(Face[client.Client]):
     tail = blocking(client.Client.tail)
     apply = blocking(client.Client.apply)
     query = blocking(client.Client.query)
+    change_members = blocking(client.Client.change_members)
+    transfer_leadership = blocking(client.Client.transfer_leadership)
     status = blocking(client.Client.status)
 
 
@@ -109,6 +111,8 @@ class RaftGroup(Face[group.RaftGroup]):
     tail = blocking(group.RaftGroup.tail)
     apply = blocking(group.RaftGroup.apply)
     query = blocking(group.RaftGroup.query)
+    change_members = blocking(group.RaftGroup.change_members)
+    transfer_leadership = blocking(group.RaftGroup.transfer_leadership)
     wait_for_leader = blocking(group.RaftGroup.wait_for_leader)
     status = blocking(in_loop(group.RaftGroup.status))
     figures = blocking(in_loop(group.RaftGroup.figures))

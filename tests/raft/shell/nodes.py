@@ -57,23 +57,40 @@ class LocalCluster:
     settings: NodeSettings
     nursery: trio.Nursery
     nodes: dict[int, RunningNode] = attrs.field(factory=dict)
+    joined: dict[int, Mapping[int, tuple[str, int]]] = attrs.field(factory=dict)
+    """By node that joined: the members whose addresses it was given."""
     kind: type[RaftGroup] = RaftGroup
     secret: Secret | None = None
     """Given to the nodes that start from now on."""
     tls: Certificates | None = None
     told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
 
+    @property
+    def founders(self) -> Mapping[int, tuple[str, int]]:
+        """The members with which the group began."""
+        return {node_id: address for node_id, address in self.members.items() if node_id not in self.joined}
+
     async def start(self, node_id: int) -> RaftGroup:
         """Start a node, again after a stop as well."""
         self.nodes[node_id] = await self.nursery.start(self._run, node_id)
         return self.nodes[node_id].group
+
+    async def join(self, node_id: int) -> str:
+        """Start a node that is none of the members yet, which know nothing of it. Returns its address."""
+        host, port = "127.0.0.1", free_ports(1)[0]
+        present = {member: self.members[member] for member in self.nodes}
+        self.members = {**self.members, node_id: (host, port)}
+        self.joined[node_id] = {**present, node_id: (host, port)}
+        await self.start(node_id)
+        return f"{host}:{port}"
 
     async def _run(self, node_id: int, task_status: trio.TaskStatus[RunningNode]) -> None:
         stopped = trio.Event()
         with trio.CancelScope() as stop:
             async with self.kind.open(
                 node_id=node_id,
-                members=self.members,
+                members=self.joined.get(node_id, self.founders),
+                joins=node_id in self.joined,
                 directory=str(self.directory / str(node_id)),
                 cluster_id=CLUSTER_ID,
                 settings=self.settings,
