@@ -73,6 +73,7 @@ class Links:
         self._link_to = link_to
         self._links = {peer: link_to(peer, address) for peer, address in sorted(addresses.items())}
         self._wanted = set(self._links)
+        self._scopes: dict[NodeId, trio.CancelScope] = {}
         self._start: Callable[[PeerLink], None] = lambda link: None
         self._reactor = reactor
         self._last_append: AppendEntries | None = None
@@ -93,8 +94,7 @@ class Links:
             address = self._known.get(peer) or address_of(addresses[peer])
             link = self._links.get(peer)
             if link is None or link.address != address:
-                if link is not None:
-                    link.stop()
+                self._stop(peer)
                 link = self._links[peer] = self._link_to(peer, address)
                 self._start(link)
 
@@ -120,13 +120,28 @@ class Links:
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
         """Keep all links, until cancelled. `on_disconnected` is called with the peer of each link that breaks."""
         async with trio.open_nursery() as nursery:
-            self._start = lambda link: nursery.start_soon(link.run, on_disconnected)
+
+            def start(link: PeerLink) -> None:
+                scope = self._scopes[link.peer] = trio.CancelScope()
+                nursery.start_soon(self._keep, link, scope, on_disconnected)
+
+            self._start = start
             for link in self._links.values():
                 self._start(link)
             while True:
                 await trio.sleep(LINGER_S)
                 for peer in [peer for peer in self._links if peer not in self._wanted]:
-                    self._links.pop(peer).stop()
+                    self._stop(peer)
+
+    @staticmethod
+    async def _keep(link: "PeerLink", scope: trio.CancelScope, on_disconnected: Callable[[NodeId], None]) -> None:
+        with scope:
+            await link.run(on_disconnected)
+
+    def _stop(self, peer: NodeId) -> None:
+        """End the link, and dial no more."""
+        self._links.pop(peer, None)
+        self._scopes.pop(peer, trio.CancelScope()).cancel()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -151,7 +166,6 @@ class PeerLink(Session[Frame]):
     _ended: trio.Event = attrs.field(factory=trio.Event)
     _redial: Redial = attrs.field(init=False)
     _why: str = ""
-    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def __attrs_post_init__(self) -> None:
         self._redial = Redial(self._session, self.rng)
@@ -171,14 +185,9 @@ class PeerLink(Session[Frame]):
         self._redial.hurry()
 
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
-        """Dial, stay, redial, until `stop`."""
+        """Dial, stay, redial."""
         self._on_disconnected = on_disconnected
-        with self._scope:
-            await self._redial.run()
-
-    def stop(self) -> None:
-        """End the link, and dial no more."""
-        self._scope.cancel()
+        await self._redial.run()
 
     async def _session(self) -> bool:
         """Hold one connection from dial to end. Returns True if it ever was up."""

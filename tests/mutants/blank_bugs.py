@@ -21,10 +21,7 @@ BLANK_BUGS: Sequence[Mutant] = (
         bug="a node that remembers nothing takes part when a majority has answered it, itself included",
         module=RECALL,
         edits=[
-            Edit(
-                " and not self.missing and (",
-                " and len(self.missing) <= len(self.others) // 2 and (",
-            ),
+            Edit(" and not self.missing and (", " and len(self.missing) <= len(self.others) // 2 and ("),
             Edit('        assert self.may_end, "an answer is missing"\n', ""),
         ],
         oracles=["A1", "A4", "A7", "I1", "I3", "I8", "I9"],

@@ -125,7 +125,7 @@ class LogOfConfigurations:
         self.initial = Configuration(NODES[:3])
         self.membership = Membership.restore(self.initial, b"", self.holds)
         self.disks: list[tuple[bytes, list[Entry]]] = [(b"", [])]
-        """What the disk may hold after a crash, from the last write that is surely durable on."""
+        """The states in which a crash may leave the disk, from the last write that is surely durable on."""
 
     def holds(self, index: LogIndex, term: Term) -> bool:
         return index <= len(self.log) and self.log[index - 1].term == term
@@ -138,7 +138,7 @@ class LogOfConfigurations:
         if replaced:
             self.disks.append((self.membership.encode(), self.log))
 
-    def expected(self, log: Sequence[Entry]) -> Configuration:
+    def last_in(self, log: Sequence[Entry]) -> Configuration:
         """The last configuration in the log, straight from its entries."""
         found = [entry for entry in log if entry.batch != NOOP]
         return Configuration.decode(bytes(found[-1].batch.data)) if found else self.initial
@@ -169,7 +169,7 @@ def test_in_force_is_the_last_configuration_of_the_log_also_after_a_crash_at_any
             ]
             term = Term(number)
             node.append(first, [Entry(LogIndex(first + at), term, Offset(0), each) for at, each in enumerate(batches)])
-        assert node.membership.current == node.expected(node.log)
+        assert node.membership.current == node.last_in(node.log)
         for stored, log in node.disks:
             if len(log) < node.committed:
                 continue  # not after a commit, which waits for the disk of a majority; this node may be one of the others
@@ -178,5 +178,5 @@ def test_in_force_is_the_last_configuration_of_the_log_also_after_a_crash_at_any
                 stored,
                 lambda index, term, log=log: index <= len(log) and log[index - 1].term == term,  # type: ignore[misc]
             )
-            assert restored.current == node.expected(log)
+            assert restored.current == node.last_in(log)
         node.disks = node.disks[-3:] if kind == "commit" else node.disks

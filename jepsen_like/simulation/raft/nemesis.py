@@ -9,7 +9,7 @@ from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 from jepsen_like.simulation.raft.machine import SimulatedMachine
-from jepsen_like.simulation.raft.operator import leaves_majorities
+from jepsen_like.simulation.raft.member_changes import leaves_majorities
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.effects import RoleName

@@ -18,8 +18,8 @@ from jepsen_like.simulation.raft.blackbox import UNSEEN, RequestOutcome
 from jepsen_like.simulation.raft.clients import Clients, SimulatedClient, Waiting
 from jepsen_like.simulation.raft.invariants import Invariants
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
+from jepsen_like.simulation.raft.member_changes import MemberChanges, joining_nodes
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
-from jepsen_like.simulation.raft.operator import SimulatedOperator, joining_nodes
 from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, value_of, values_in
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from jepsen_like.simulation.raft.tracing import describe_effect, describe_event, describe_state
@@ -63,7 +63,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.on_appended, self.on_applied = self._invariants.on_appended, self._invariants.on_applied
         self.on_trimmed = self._audits.on_trimmed
         self._nemesis = SimulatedNemesis(self, knobs)
-        self._operator = SimulatedOperator(self, knobs)
+        self._operator = MemberChanges(self, knobs)
         self._probes = {"append": False, "read": False}
         self._healed_at = 0
 

@@ -1,7 +1,7 @@
 """Changes the members of a group in virtual time, and has its leaders hand over, as an operator would.
 
-A third of what it asks for makes little sense: it asks whoever leads at that moment, of two leaders also the older one,
-and asks again without waiting. The group must refuse what does not fit.
+A part of what it asks for makes little sense: of two leaders it may ask the older one, and it asks again without waiting.
+The group must refuse what does not fit.
 """
 
 import random
@@ -39,7 +39,7 @@ COUNTS: dict[type[Change], str] = {
 }
 
 
-class SimulatedOperator:
+class MemberChanges:
     """Asks for changes at the times that its seed draws. It is the caller of its requests, whose number is their id."""
 
     def __init__(self, world: "RaftWorld", knobs: RaftKnobs) -> None:
