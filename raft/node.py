@@ -1,7 +1,7 @@
 """The node process: one `RaftGroup` behind a command with flags, which reports what it does in JSON lines.
 
 Every line on stdout is one object with `t_ns` (monotonic clock), `time` (UTC, ISO 8601) and `event`: `started` (the port is
-open), `role`, `link_up`, `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason),
+open), `role`, `members` (another configuration is in force, or is `committed` now), `link_up`, `link_down`, `link_refused`, `connection_closed`, `connection_refused` (each with its reason),
 `storage_full`, `disk_stalled`, `trimmed` (where the log begins now), `snapshot_installed` (it was reset to the leader's
 snapshot), `snapshot_too_large` (nothing leaves the log), `frame_too_large` (a peer takes smaller ones), `set_aside`
 (its log is damaged or missing, and it learns from the others what it must not go back behind), `standing_learned` (it
@@ -71,6 +71,7 @@ class _NodePlan:
     insecure: bool
     tls: Certificates | None
     skipped: tuple[int, ...]
+    joins: bool
 
 
 @click.command(
@@ -97,6 +98,9 @@ class _NodePlan:
     metavar="INDEX",
     help="A command that has no effect, on all nodes alike: the way on when none can apply it; may be repeated.",
 )
+@click.option(
+    "--joins", is_flag=True, help="The group is there without this node; each --peer is a present member of it."
+)
 @click.option("--state-machine", type=click.Choice(sorted(STATE_MACHINES)), default="register", show_default=True)
 @click.option("--set", "assignments", metavar="NAME=VALUE", multiple=True, help="A setting; see below.")
 @trust_flags
@@ -110,6 +114,7 @@ def node(
     skipped: tuple[int, ...],
     peers: tuple[tuple[int, Address], ...],
     advertise: tuple[tuple[int, Address], ...],
+    joins: bool,
     state_machine: str,
     assignments: tuple[str, ...],
     secret_file: str | None,
@@ -139,6 +144,7 @@ def node(
         insecure=insecure,
         tls=tls_for(tls_certificate, tls_key, tls_authority, tls_clients),
         skipped=skipped,
+        joins=joins,
     )
     unknown = sorted(plan.advertised.keys() - plan.members.keys())
     if unknown:
@@ -159,6 +165,7 @@ async def _serve(plan: _NodePlan, process: ServerProcess) -> None:
             cluster_id=plan.cluster_id,
             listen=plan.listen,
             advertised=plan.advertised,
+            joins=plan.joins,
             state_machine=plan.state_machine(),
             settings=plan.settings,
             skip_commands=plan.skipped,

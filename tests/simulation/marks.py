@@ -25,9 +25,12 @@ import click
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = (
+    "raft.changes",
     "raft.core",
+    "raft.interruptions",
     "raft.log_view",
     "raft.membership",
+    "raft.objections",
     "raft.outbox",
     "raft.progress",
     "raft.quorum",
@@ -40,20 +43,19 @@ CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
     "core.step: isinstance(self.role, Leader): no": "a driver asks only a leader to step down",
-    "core.step: sender in self._peers and self.objection(message) is None: no": "a stranger, or nonsense from the wire",
-    "core.objection: message.term > TERM_MAX: yes": "nonsense from the wire; no correct member sends it",
-    "core._objection_to_snapshot: not self._takes_snapshots and self.log.start.index == NO_INDEX: yes": (
+    "core.step: sender != self.node_id and self.objection(message) is None: no": "nonsense from the wire",
+    "objections.objection_to: message.term > TERM_MAX: yes": "nonsense from the wire; no correct member sends it",
+    "objections._objection_to_snapshot: not core._takes_snapshots and core.log.start.index == NO_INDEX: yes": (
         "nonsense from the wire: where nothing leaves a log no member has a snapshot"
     ),
     "core._on_snapshot_received: reply.received < len(start.snapshot): no": (
         "nonsense from the wire: the last part of a snapshot is answered by AppendAccepted"
     ),
-    "core._objection_to_snapshot: is_possible: no": "nonsense from the wire; no correct member sends it",
+    "objections._objection_to_snapshot: is_possible: no": "nonsense from the wire; no correct member sends it",
     "core._on_message: message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message): yes": (
         "after years without a node, or after nonsense; a_term_far_ahead_is_approached_by_one_step_a_message shows it"
     ),
     "core._learns_term_from": "likewise",
-    "core._on_disconnected: peer in progress: no": "a stranger",
     "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no correct member sends it",
     "core.hurry": "for programs, which know when a group is to begin",
     "core._begin_after: recall.campaigns_next: yes": "likewise",
@@ -66,7 +68,8 @@ UNVISITED: Mapping[str, str] = {
     ),
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
-    "membership.__attrs_post_init__: not self.voters or min(self.voters) < 1: yes": "refuses a wrong setting",
+    "membership.__attrs_post_init__: not self.voters or min(self.nodes) < 1: yes": "refuses a wrong setting",
+    "membership.check_stored": "for what comes from the wire",
 }
 """Marks, or functions with all their marks, that no seed can visit, and why the source has them."""
 

@@ -87,6 +87,7 @@ class Invariants:
         record.configurations.setdefault((entry.index, entry.term), configuration)
         if not isinstance(core.role, Leader):
             return
+        machine.counts["joint_changes"] += configuration.is_joint
         committed = machine.commit_index
         if not committed or log[committed - 1].term != core.term:
             self._accuse("I12", machine, "changes the members before an entry of its own term is committed")
