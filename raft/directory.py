@@ -41,7 +41,9 @@ class WrongMembers(RaftError):
 
     def __str__(self) -> str:
         known, given = (", ".join(map(str, nodes)) for nodes in (self.known, self.given))
-        return f"the group of {self.directory} is made of nodes {known}, not of {given}; start it with those: a group changes its members itself"
+        return (
+            f"the group of {self.directory} is made of nodes {known}, not of {given}, and has not changed its members"
+        )
 
 
 @attrs.define

@@ -22,6 +22,8 @@ from raft.errors import (
     ShuttingDown,
     StorageFull,
 )
+from raft.membership import AddLearner, Change, ChangeVoters, Promote, Remove
+from raft.model import NodeId
 from raft.net.crc import JOINING_BYTES
 from raft.net.decoder import LARGE_BYTES
 from raft.net.framing import HEADER
@@ -120,6 +122,35 @@ def test_requests_come_back_as_they_were_sent() -> None:
     assert wire.decode_hello(*split(wire.encode_hello(hello))) == hello
 
 
+@pytest.mark.parametrize(
+    "change",
+    [AddLearner(4, "h:1"), AddLearner(4), Promote(4), Remove(4), ChangeVoters(frozenset({1, 4, 5})), NodeId(2)],
+    ids=repr,
+)
+def test_a_change_of_the_members_or_the_leader_comes_back_as_it_was_sent(change: Change | NodeId) -> None:
+    assert wire.decode_change(body(wire.encode_change(7, change))) == wire.ChangeRequest(7, change)
+    wire.check_change(change)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([7, 0, [1], ""], id="no kind"),
+        pytest.param([7, 6, [1], ""], id="a kind of the future"),
+        pytest.param([7, 2, [], ""], id="no node"),
+        pytest.param([7, 2, [1, 2], ""], id="several nodes where one is due"),
+        pytest.param([7, 2, [0], ""], id="an id that is none"),
+        pytest.param([7, 4, list(range(1, 66)), ""], id="too many nodes"),
+        pytest.param([7, 1, [1], "nowhere"], id="an address that is none"),
+        pytest.param([7, 1, [1], "h" * 300 + ":1"], id="an address too long"),
+        pytest.param([7, 1, 1, ""], id="no array"),
+    ],
+)
+def test_a_change_that_no_client_sends_is_refused(values: list[object]) -> None:
+    with pytest.raises(ProtocolError):
+        wire.decode_change(msgpack.packb(values))
+
+
 def test_replies_come_back_as_they_were_sent() -> None:
     batch = RecordBatch(5, 2, 1, pack_batch([b"r"]))
     expected: list[tuple[bytes, wire.Reply]] = [
@@ -182,6 +213,7 @@ decoders: list[Callable[[bytes], object]] = [
     wire.decode_read,
     wire.decode_bare,
     wire.decode_apply,
+    wire.decode_change,
     lambda body: wire.decode_hello(wire.HELLO, body),
     lambda body: wire.decode_hello_reply(wire.HELLO_REPLY, body),
     *(

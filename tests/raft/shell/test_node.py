@@ -252,7 +252,7 @@ def test_a_node_that_was_not_told_of_its_peers_again_is_refused_in_one_line(tmp_
         node.process.terminate()
         node.end()
     expect_refusal(
-        flags(1, {1: ports[1]}, tmp_path), "is made of nodes 1, 2, 3, not of 1; its members cannot be changed"
+        flags(1, {1: ports[1]}, tmp_path), "is made of nodes 1, 2, 3, not of 1, and has not changed its members"
     )
 
 

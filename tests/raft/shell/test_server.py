@@ -116,8 +116,8 @@ BAD_OPENINGS = [
     pytest.param(
         wire.encode_hello(wire.Hello("another", wire.CLIENT, 0)), "this is cluster 'test'", id="another cluster"
     ),
-    pytest.param(wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, 9)), "not a peer", id="an unknown peer"),
     pytest.param(wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, 1)), "not a peer", id="itself as a peer"),
+    pytest.param(wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, 0)), "not a peer", id="a peer without an id"),
     pytest.param(
         wire.encode_hello(wire.Hello(CLUSTER_ID, wire.CLIENT, 3)), "a client has no node id", id="a client with an id"
     ),

@@ -13,6 +13,7 @@ from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
 from raft.effects import LoadEntries, Persist
 from raft.log_view import LogView
+from raft.membership import Configuration, ConfigurationEntry, Membership
 from raft.model import (
     NOOP,
     ORIGIN,
@@ -267,6 +268,28 @@ def reopen_storage(disk: MemoryDisk) -> RaftStorage:
 def terms_of(view: LogView) -> list[int]:
     """From the last index that is gone on."""
     return [view.term_at(LogIndex(index)) for index in range(view.start.index, view.last_index + 1)]
+
+
+def test_the_directory_and_the_members_come_back_with_the_state() -> None:
+    disk = MemoryDisk(random.Random(0))
+    stored = Membership([ConfigurationEntry(LogIndex(7), Term(3), Configuration([NodeId(1), NodeId(4)]))]).encode()
+    state = HardState(Term(4), NodeId(3), Position(LogIndex(7), Term(3)), 99, stored)
+    storage = open_on(disk)
+    assert not storage.has_members
+    storage.persist(Persist(WriteId(1), state, ()))
+    storage.flush()
+    reopened = open_on(disk.after_kill(random.Random(0)))
+    assert reopened.has_members
+    assert reopened.restore()[0] == state
+
+
+def test_a_node_whose_members_never_changed_stores_its_state_as_versions_without_changes_do() -> None:
+    disk = MemoryDisk(random.Random(0))
+    storage = open_on(disk)
+    storage.persist(Persist(WriteId(1), HardState(Term(4), NodeId(3)), ()))
+    assert storage.log.state == msgpack.packb((1, 4, 3))
+    storage.persist(Persist(WriteId(2), HardState(Term(4), NodeId(3), Position(LogIndex(7), Term(3))), ()))
+    assert storage.log.state == msgpack.packb((2, 4, 3, 3, 7))
 
 
 TRIMMED = LogStart(Position(LogIndex(3), Term(4)), Offset(6), Position(LogIndex(7), Term(5)), b"snapshot")
