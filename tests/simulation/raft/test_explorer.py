@@ -15,11 +15,11 @@ from jepsen_like.simulation.raft.scope import PARTED, Scope, read_scope
 from raft.core import RaftCore
 from raft.effects import Send
 from raft.fingerprint import fingerprint, persist_fingerprint, start_fingerprint
-from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, RequestVote, VoteReply
+from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, RequestVote, TimeoutNow, VoteReply
 from raft.model import NO_POSITION, NO_WRITE, HardState, LogIndex, LogStart, NodeId, Position, Term, WriteId
 from raft.progress import Progress
 from raft.quorum import reached_by_majority
-from raft.roles import Leader
+from raft.roles import Candidate, Leader, PreCandidate
 
 NOTHING = ((), (), ())
 FIGURE_8 = Scope(timeouts=1, entries=0, crashes=0, logs=PARTED)
@@ -44,8 +44,14 @@ class ElectsItself(RaftCore):
     """One vote is enough for it."""
 
     def _become_pre_candidate(self) -> None:
-        self._majority = 1
         super()._become_pre_candidate()
+        if isinstance(self.role, PreCandidate):
+            self._become_candidate()
+
+    def _on_persisted(self, write_id: WriteId) -> None:
+        super()._on_persisted(write_id)
+        if isinstance(self.role, Candidate) and self.role.granted:
+            self._become_leader()
 
 
 class VotesInMemory(RaftCore):
@@ -234,6 +240,9 @@ def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[
             marks=pytest.mark.campaign,
         ),
         pytest.param(Scope(nodes=2, timeouts=1, heartbeats=1), id="two nodes, a heartbeat"),
+        pytest.param(
+            Scope(nodes=2, timeouts=1, entries=0, crashes=0, changes=1), id="two nodes, a change of the members"
+        ),
     ],
 )
 def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
@@ -242,6 +251,15 @@ def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
     assert (seen.exhausted, seen_reduced.exhausted) == (True, True)
     assert whole.expand_met() == reduced.expand_met()
     assert seen_reduced.states < seen.states
+
+
+def test_two_nodes_keep_every_promise_while_they_change_who_is_a_member_and_who_leads() -> None:
+    explorer = RaftExplorer(Scope(nodes=2, timeouts=1, entries=0, crashes=0, changes=2))
+    explored = explorer.explore()
+    assert explored.found is None
+    assert explored.exhausted
+    assert {len(node.core.configuration.voters) for node in explorer._views} == {1, 2}
+    assert any(isinstance(posted.message, TimeoutNow) for posted in explorer._posted)
 
 
 def test_the_command_says_how_much_it_has_seen() -> None:
