@@ -847,10 +847,7 @@ class RaftCore:
 
     def _commit_by_majority(self, leader: Leader) -> None:
         """Sections 5.3 and 5.4.2; the leader's own copy counts as far as it is durable."""
-        own = self.log.durable_index
-        reached = LogIndex(
-            min([group.count([each.match_index for each in group.others], own) for group in leader.groups])
-        )
+        reached = LogIndex(leader.matched(self.log.durable_index))
         if reached > self.commit_index and self.log.term_at(reached) == self.term:
             self._commit(reached)
 
@@ -892,9 +889,9 @@ class RaftCore:
             self._confirm_reads(leader)
 
     def _confirm_reads(self, leader: Leader) -> None:
-        own = leader.round
-        acked = min([group.count([each.acked_round for each in group.others], own) for group in leader.groups])
-        done = leader.reads.confirm(acked)
+        if leader.reads.under_way is None:
+            return
+        done = leader.reads.confirm(leader.confirmed_round())
         if done is not None:
             for token in done.tokens:
                 self._effects.append(ReadReady(token, done.read_index))

@@ -28,9 +28,7 @@ class Snapshot(NamedTuple):
     @classmethod
     def of(cls, core: "RaftCore") -> "Snapshot":
         """The state before a step."""
-        return cls(
-            core.term, core.vote, core.commit_index, core.log.start.index, core.membership.known[-1].configuration
-        )
+        return cls(core.term, core.vote, core.commit_index, core.log.start.index, core.membership.current)
 
 
 def check(before: Snapshot, core: "RaftCore") -> None:
@@ -52,7 +50,7 @@ def check(before: Snapshot, core: "RaftCore") -> None:
     assert floor is NO_POSITION or floor == NO_POSITION or core.role_name is RoleName.FOLLOWER, (
         "a node below its floor campaigns"
     )
-    if core.configuration is not before.configuration:
+    if core.membership.current is not before.configuration:
         _check_members(before.configuration, core)
 
 

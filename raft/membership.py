@@ -250,12 +250,26 @@ class ConfigurationEntry:
 class Membership:
     """The configurations that one node knows of: the last committed one, and those in its log behind it.
 
-    `known` is never empty, and in the order of the log. `current` is in force.
+    `known` is never empty, and in the order of the log. What is asked at each entry is kept as a value.
     """
 
     known: list[ConfigurationEntry]
     settled_index: LogIndex = NO_INDEX
     """All up to here is known to be committed."""
+    current: Configuration = attrs.field(init=False)
+    """The configuration in force."""
+    is_moving: bool = attrs.field(init=False)
+    """True while the configuration in force is not known to be committed, or is joint."""
+    last_index: LogIndex = attrs.field(init=False)
+    """The index of the entry of the configuration in force."""
+
+    def __attrs_post_init__(self) -> None:
+        self._keep()
+
+    def _keep(self) -> None:
+        last = self.known[-1]
+        self.current, self.last_index = last.configuration, last.index
+        self.is_moving = len(self.known) > 1 or last.configuration.is_joint
 
     @classmethod
     def restore(cls, initial: Configuration, stored: bytes, holds: Callable[[LogIndex, Term], bool]) -> "Membership":
@@ -272,16 +286,6 @@ class Membership:
         return cls([first, *kept], first.index)
 
     @property
-    def current(self) -> Configuration:
-        """The configuration in force."""
-        return self.known[-1].configuration
-
-    @property
-    def last_index(self) -> LogIndex:
-        """The index of its entry."""
-        return self.known[-1].index
-
-    @property
     def has_changed(self) -> bool:
         """True if the group has, or may have, other members than those it began with."""
         return self.known[-1].index > NO_INDEX
@@ -296,11 +300,6 @@ class Membership:
         """True if the configuration in force is known to be committed."""
         return len(self.known) == 1
 
-    @property
-    def is_moving(self) -> bool:
-        """True while the configuration in force is not known to be committed, or is joint."""
-        return len(self.known) > 1 or bool(self.known[0].configuration.outgoing)
-
     def may_campaign(self, node: NodeId, directory_id: int) -> bool:
         """Returns True if the node is a voter, or was one before an entry that may not be committed.
 
@@ -311,7 +310,7 @@ class Membership:
 
     def touches(self, entries: Sequence[Entry]) -> bool:
         """Returns True if an append of `entries` changes the configuration in force."""
-        if entries[0].index <= self.known[-1].index:
+        if entries[0].index <= self.last_index:
             return True
         return EntryKind.CONFIGURATION in [entry.batch.kind for entry in entries]
 
@@ -328,6 +327,7 @@ class Membership:
             if entry.batch.kind is EntryKind.CONFIGURATION and entry.index > self.settled_index:
                 configuration = Configuration.decode(bytes(entry.batch.data))
                 self.known.append(ConfigurationEntry(entry.index, entry.term, configuration))
+        self._keep()
         return replaced
 
     def settle(self, commit_index: LogIndex) -> bool:
@@ -336,6 +336,7 @@ class Membership:
         while len(self.known) > 1 and self.known[1].index <= commit_index:
             del self.known[0]
         self.settled_index = self.known[0].index
+        self._keep()
         return len(self.known) < before
 
     def reset(self, committed: bytes) -> tuple[ConfigurationEntry, ...]:
@@ -349,6 +350,7 @@ class Membership:
             self.known, self.settled_index = found[:1], found[0].index
         else:
             del self.known[1:]
+        self._keep()
         return before if self.known[-1] != before[-1] else ()
 
     def snapshot(self) -> bytes:

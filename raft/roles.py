@@ -115,6 +115,17 @@ class Leader:
     transfer: Transfer | None = None
     joint_token: Token | None = None
 
+    def matched(self, own: int) -> int:
+        """Returns the index that a majority of each group has durably; `own` is that of this leader."""
+        groups = self.groups
+        if len(groups) == 1:
+            return groups[0].count([each.match_index for each in groups[0].others], own)
+        return min([group.count([each.match_index for each in group.others], own) for group in groups])
+
+    def confirmed_round(self) -> int:
+        """Returns the newest round in which a majority of each group still took this node for its leader."""
+        return min([group.count([each.acked_round for each in group.others], self.round) for group in self.groups])
+
     @property
     def deadline(self) -> float:
         """The time at which the next tick is due if no other event comes first."""

@@ -75,8 +75,8 @@ RAFT: Sequence[Mutant] = (
         "leader-counts-itself-unflushed",
         "a leader counts its own copy before its own flush (P4)",
         CORE,
-        "        own = self.log.durable_index\n",
-        "        own = self.log.last_index\n",
+        "leader.matched(self.log.durable_index)",
+        "leader.matched(self.log.last_index)",
         oracles=["I9", "A3"],
     ),
     plant(
@@ -160,8 +160,8 @@ RAFT: Sequence[Mutant] = (
                 "            leader.reads.begin(leader.round, self.commit_index)\n",
             ),
             Edit(
-                "        done = leader.reads.confirm(acked)\n",
-                "        done = leader.reads.confirm(max(acked, leader.round))\n",
+                "        done = leader.reads.confirm(leader.confirmed_round())\n",
+                "        done = leader.reads.confirm(leader.round)\n",
             ),
         ],
         oracles=["A6", "B-stale"],

@@ -13,8 +13,8 @@ MEMBER_BUGS: Sequence[Mutant] = (
         "members-used-on-commit",
         "a configuration is in force once it is committed, not as soon as it is in the log (section 4.1)",
         MEMBERSHIP,
-        "        return self.known[-1].configuration\n",
-        "        return self.known[0].configuration\n",
+        "        last = self.known[-1]\n",
+        "        last = self.known[0]\n",
         oracles=["A3", "A4", "A5", "I1", "I9"],
     ),
     plant(
