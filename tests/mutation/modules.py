@@ -159,7 +159,7 @@ def rocketmq_seeds() -> str | None:
     return None
 
 
-RAFT_TESTS = ("tests/raft/test_rules.py", "tests/raft/test_log_view.py")
+RAFT_TESTS = ("tests/raft/test_rules.py", "tests/raft/test_log_view.py", "tests/raft/test_membership.py")
 CHECKER_TESTS = "tests/jepsen_like/checker"
 CHECKER_SECONDS_MAX = 15.0
 """Several times what the scans' tests need; a scan that does not end takes all of it."""
@@ -168,6 +168,7 @@ SUBJECTS: Sequence[Subject] = (
     Subject(module="raft.quorum", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(module="raft.log_view", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(module="raft.progress", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
+    Subject(module="raft.membership", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(module="raft.staging", quick=[golden_scripts, some_seeds], tests=RAFT_TESTS, oracles=[more_seeds]),
     Subject(
         module="raft.core",
@@ -186,6 +187,7 @@ SUBJECTS: Sequence[Subject] = (
                 # The conflict rule: what is replaced, what is acknowledged, and how the place of agreement is found.
                 "_on_append_entries",
                 "_append",
+                "_put",
                 "_persist",
                 "_write_covering",
                 "_on_rejected",
