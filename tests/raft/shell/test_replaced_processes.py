@@ -11,7 +11,7 @@ import attrs
 import pytest
 import trio
 
-from raft.client import Client
+from raft.client import Client, Connection
 from raft.errors import OutcomeUnknown, RaftError
 from raft.membership import AddLearner, Change, ChangeVoters, Promote, Remove
 from tests.raft.shell.nodes import CLUSTER_ID, free_ports, until
@@ -63,14 +63,25 @@ class Processes:
         shutil.rmtree(self.directory / str(node_id))
 
     async def kill_now_and_then(self) -> None:
+        """One at a time: the next one when the one before serves again."""
         while True:
-            await trio.sleep(self.rng.uniform(0.3, 1.2))
+            await trio.sleep(self.rng.uniform(0.1, 0.8))
             victim = self.rng.choice(sorted(self.running))
             self.kill(victim)
             self.kills += 1
             await trio.sleep(self.rng.uniform(0.0, 0.5))
             if victim in self.commands and victim not in self.running:
                 self.start(victim)
+            while victim in self.commands and not await self.serves(victim):  # noqa: ASYNC110 - another process
+                await trio.sleep(0.05)
+
+    async def serves(self, node_id: int) -> bool:
+        try:
+            async with Connection.open("127.0.0.1", self.ports[node_id], CLUSTER_ID, timeout_s=0.5) as connection:
+                await connection.status()
+        except RaftError:
+            return False
+        return True
 
     def client(self) -> Client:
         addresses = [f"127.0.0.1:{self.ports[node_id]}" for node_id in sorted(self.commands)]
