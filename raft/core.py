@@ -847,7 +847,7 @@ class RaftCore:
 
     def _commit_by_majority(self, leader: Leader) -> None:
         """Sections 5.3 and 5.4.2; the leader's own copy counts as far as it is durable."""
-        reached = LogIndex(leader.matched(self.log.durable_index))
+        reached = LogIndex(leader.count_copies(self.log.durable_index))
         if reached > self.commit_index and self.log.term_at(reached) == self.term:
             self._commit(reached)
 

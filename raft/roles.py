@@ -115,7 +115,7 @@ class Leader:
     transfer: Transfer | None = None
     joint_token: Token | None = None
 
-    def matched(self, own: int) -> int:
+    def count_copies(self, own: int) -> int:
         """Returns the index that a majority of each group has durably; `own` is that of this leader."""
         groups = self.groups
         if len(groups) == 1:

@@ -75,8 +75,8 @@ RAFT: Sequence[Mutant] = (
         "leader-counts-itself-unflushed",
         "a leader counts its own copy before its own flush (P4)",
         CORE,
-        "leader.matched(self.log.durable_index)",
-        "leader.matched(self.log.last_index)",
+        "leader.count_copies(self.log.durable_index)",
+        "leader.count_copies(self.log.last_index)",
         oracles=["I9", "A3"],
     ),
     plant(

@@ -42,8 +42,8 @@ COUNTS: dict[type[Change], str] = {
 class MemberChanges:
     """Asks for changes at the times that its seed draws. It is the caller of its requests, whose number is their id."""
 
-    def __init__(self, world: "RaftWorld", knobs: RaftKnobs) -> None:
-        self.counts: Counter[str] = Counter()
+    def __init__(self, world: "RaftWorld", knobs: RaftKnobs, counts: Counter[str]) -> None:
+        self.counts = counts
         self._world = world
         self._knobs = knobs
         self._asked: dict[int, str] = {}

@@ -9,7 +9,7 @@ from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.streams import stream
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
 from jepsen_like.simulation.raft.machine import SimulatedMachine
-from jepsen_like.simulation.raft.member_changes import leaves_majorities
+from jepsen_like.simulation.raft.member_changes import MemberChanges, leaves_majorities
 from jepsen_like.simulation.raft.rot import RotKind
 from jepsen_like.simulation.raft.swarm import RaftKnobs
 from raft.effects import RoleName
@@ -48,6 +48,8 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
     def __init__(self, world: "RaftWorld", knobs: RaftKnobs) -> None:
         super().__init__(world, knobs)
         self._knobs = knobs
+        self.changes = MemberChanges(world, knobs, self.counts)
+        """Not a fault, but what faults come between."""
         self._nodes = list(world.machines)
         self._unit_s = knobs.patience_s
 

@@ -18,7 +18,7 @@ from jepsen_like.simulation.raft.blackbox import UNSEEN, RequestOutcome
 from jepsen_like.simulation.raft.clients import Clients, SimulatedClient, Waiting
 from jepsen_like.simulation.raft.invariants import Invariants
 from jepsen_like.simulation.raft.machine import BeforeStep, SimulatedMachine
-from jepsen_like.simulation.raft.member_changes import MemberChanges, joining_nodes
+from jepsen_like.simulation.raft.member_changes import joining_nodes
 from jepsen_like.simulation.raft.nemesis import SimulatedNemesis
 from jepsen_like.simulation.raft.record import ClusterRecord, first_difference, value_of, values_in
 from jepsen_like.simulation.raft.swarm import RaftKnobs
@@ -63,7 +63,6 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         self.on_appended, self.on_applied = self._invariants.on_appended, self._invariants.on_applied
         self.on_trimmed = self._audits.on_trimmed
         self._nemesis = SimulatedNemesis(self, knobs)
-        self._operator = MemberChanges(self, knobs)
         self._probes = {"append": False, "read": False}
         self._healed_at = 0
 
@@ -76,7 +75,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             machine.start()
         for client in self.clients.loops:
             self.schedule(knobs.think_s * client.rng.random(), self._client_wakes, client)
-        self._operator.begin()
+        self._nemesis.changes.begin()
         for number, at_s in enumerate(knobs.vanishes_s):
             self.schedule(at_s, self._nemesis.vanish, number)
         for fault in knobs.faults:
@@ -490,7 +489,7 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
 
     def totals(self) -> Counter[str]:
         """Returns the counts of the world, the network, the clients and each node."""
-        total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts + self._operator.counts
+        total = self.counts + self.network.counts + self.clients.counts + self._nemesis.counts
         for machine in self.machines.values():
             total += machine.counts
             total["segment_rolls"] += machine.held.segments() - 1
