@@ -138,7 +138,7 @@ class RaftCore:
     ) -> None:
         self.node_id = node_id
         self.directory_id = hard_state.directory_id
-        self.membership = Membership.restore(configuration, hard_state.configurations, log.matches)
+        self.membership = Membership.restore(configuration, hard_state.configurations, log.holds)
         self.config = config
         self.log = log
         self.term = hard_state.term
@@ -861,6 +861,8 @@ class RaftCore:
             self._begin_reads(self.role)
         if self.membership.is_moving:
             has_settled = self.membership.settle(index)
+            if has_settled:
+                self._persist(hard_state=self.hard_state())  # before its entry can leave the log
             if isinstance(self.role, Leader):
                 changes.on_settled(self, self.role)
             if has_settled and self.membership.is_settled:

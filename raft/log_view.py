@@ -115,6 +115,10 @@ class LogView:
             return term <= self.start.position.term
         return index <= self.last_index and self.term_at(index) == term
 
+    def holds(self, index: LogIndex, term: Term) -> bool:
+        """Returns True if this entry is in the log now; of what has left it that is not known."""
+        return index > self.start.index and self.matches(index, term)
+
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
         """Returns the last position not above `index` whose term is not above `term`; (0, 0) if there is none.
 

@@ -275,8 +275,8 @@ class Membership:
     def restore(cls, initial: Configuration, stored: bytes, holds: Callable[[LogIndex, Term], bool]) -> "Membership":
         """Returns that of a node whose hard state has `stored`, and whose log `holds` an index with a term.
 
-        Of the configurations that were stored, those count whose entry is in the log: an entry may have been replaced
-        since, or never have been written.
+        Of the configurations that were stored, the first is committed. Of the others those count whose entry is in the
+        log: an entry may have been replaced since, or never have been written.
         """
         found = _decode_entries(stored)
         if not found:

@@ -27,6 +27,9 @@ REGRESSIONS = {
     41_019_921: "a repair of a trimmed log took for its entries what had been replaced by what was lost (A5)",
     45_010_416: "a sound world: the disk gave a file its former name back after a sync of names had failed (A5)",
     49_000_086: "a sound world: a snapshot on the disk stands for nothing where nothing is gone (A5)",
+    914: "a configuration that had been replaced was in force again behind a snapshot (A5)",
+    3189: "a read waited for the answer of a node that had been removed (V-liveness)",
+    4945: "a restarted leader sent a snapshot with older members than it stood for (A5)",
     533: "a failed directory sync took a segment that recovery believed to be durable (A5)",
 }
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
