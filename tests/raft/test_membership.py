@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from raft import changes
 from raft.membership import (
     AddLearner,
     Change,
@@ -23,12 +24,13 @@ from raft.membership import (
 )
 from raft.model import NOOP, Entry, LogIndex, NodeId, Offset, Term
 from raft.quorum import is_quorum, quorums_meet
+from tests.raft.conversation import Conversation
 
 NODES = [NodeId(node) for node in range(1, 7)]
 ids = st.sampled_from(NODES)
 voter_sets = st.frozensets(ids, min_size=1, max_size=5)
 group_lists = st.lists(voter_sets, min_size=1, max_size=2)
-changes: st.SearchStrategy[Change] = st.one_of(
+any_changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(AddLearner, ids, st.sampled_from(["", "h:1"])),
     st.builds(Promote, ids),
     st.builds(Remove, ids),
@@ -52,7 +54,7 @@ def test_quorums_meet_if_no_two_are_apart(groups: list[frozenset[int]], others: 
         assert not (quorums_meet(groups, others) and apart), "two groups that meet are enough"
 
 
-@given(st.lists(changes, max_size=12))
+@given(st.lists(any_changes, max_size=12))
 def test_every_change_leads_to_a_configuration_whose_quorums_meet_those_of_the_one_before(steps: list[Change]) -> None:
     present = Configuration(NODES[:3])
     for step, change in enumerate(steps):
@@ -70,7 +72,7 @@ def test_every_change_leads_to_a_configuration_whose_quorums_meet_those_of_the_o
         present = made[-1]
 
 
-@given(st.lists(changes, min_size=1, max_size=12))
+@given(st.lists(any_changes, min_size=1, max_size=12))
 def test_who_becomes_a_voter_was_a_learner_and_is_counted_with_the_directory_it_has_named(steps: list[Change]) -> None:
     present = Configuration(NODES[:3])
     for step, change in enumerate(steps):
@@ -180,3 +182,48 @@ def test_in_force_is_the_last_configuration_of_the_log_also_after_a_crash_at_any
             )
             assert restored.current == node.last_in(log)
         node.disks = node.disks[-3:] if kind == "commit" else node.disks
+
+
+def leading(nodes: int) -> Conversation:
+    """A group whose node 1 leads, and has committed an entry."""
+    group = Conversation()
+    group.command(f"nodes {nodes}")
+    group.command("elect 1")
+    return group
+
+
+def test_a_second_change_before_the_first_is_committed_breaks_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = leading(3)
+    monkeypatch.setattr(changes, "_may_change", lambda core, leader: True)
+    group.command("learner 1 4")
+    with pytest.raises(AssertionError, match="a second change of the members before the first is committed"):
+        group.command("learner 1 5")
+
+
+def test_two_majorities_without_a_common_voter_break_an_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = leading(3)
+    others = Configuration([NodeId(1), NodeId(4), NodeId(5)])
+    monkeypatch.setattr(changes, "make_change", lambda present, change, directories: others)
+    monkeypatch.setattr(changes, "_keeps_up", lambda core, leader, node: True)
+    monkeypatch.setattr(changes, "_is_answered", lambda core, leader, configuration: True)
+    with pytest.raises(AssertionError, match="two majorities without a common voter"):
+        group.command("learner 1 4")
+
+
+def test_a_change_that_was_made_already_is_committed_at_its_place() -> None:
+    group = leading(3)
+    group.command("learner 1 4")
+    group.command("settle")
+    assert group.command("learner 1 4") == ["n1 answers #2: committed 2@1 at offset 0"]
+    assert group.command("remove 1 5") == ["n1 answers #3: committed 2@1 at offset 0"]
+
+
+def test_a_change_to_voters_that_do_not_answer_is_refused() -> None:
+    group = leading(3)
+    group.command("cut 1 2")
+    for _ in range(6):
+        group.command("wait 0.3")
+        group.command("timeout 1")
+        group.command("stabilize 1 2")
+    assert group.command("remove 1 2")[-1] == "n1 answers #1: rejected, silent, leader 1"
+    assert "has the members 1 2" in group.command("remove 1 3")[1]
