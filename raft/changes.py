@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from raft.effects import Answer, Committed, HandedOver, Refusal, Rejected, Send, Unknown
 from raft.membership import AddLearner, Change, Configuration, InvalidConfiguration, make_change, without_outgoing
-from raft.messages import TimeoutNow
+from raft.messages import RequestVote, TimeoutNow
 from raft.model import FIRST_OFFSET, NO_INDEX, Entry, LogIndex, NodeId, Token, entry_bytes
 from raft.progress import Progress
 from raft.quorum import is_quorum
@@ -171,6 +171,16 @@ def append_as_follower(core: "RaftCore", entries: Sequence[Entry]) -> None:
 
 
 # -------------------------------------------------------------------- leadership transfer
+
+
+def is_disruptive(core: "RaftCore", request: RequestVote) -> bool:
+    """Returns True if this node trusts a leader and has no reason to believe that it hands over.
+
+    The target of a transfer has all that its leader has. A removed or broken node that only claims to be one, with less,
+    moves no term (section 4.2.3).
+    """
+    is_transfer = request.is_transfer and core._may_lead(request.last_index, request.last_term)
+    return core._trusts_a_leader() and not is_transfer
 
 
 def on_timeout_now(core: "RaftCore", sender: NodeId, message: TimeoutNow) -> None:

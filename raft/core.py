@@ -290,8 +290,8 @@ class RaftCore:
                 return False  # it only asks, or answers a node that had no term
             case PreVoteReply(granted=granted):
                 return not granted
-            case RequestVote(is_transfer=is_transfer):
-                return is_transfer or not self._trusts_a_leader()
+            case RequestVote():
+                return not changes.is_disruptive(self, message)
             case _:
                 return True
 
@@ -506,7 +506,7 @@ class RaftCore:
             self._effects.append(Send(sender, VoteReply(self.term, False, self.directory_id)))
             return
         if request.term > self.term:
-            if self._trusts_a_leader() and not request.is_transfer:
+            if changes.is_disruptive(self, request):
                 return  # not even the term is taken over
             self._become_follower(request.term, leader=None)
         granted = (

@@ -19,7 +19,8 @@ Commands (`ID` is a node, `A>B` a link):
   drop A>B [N]            they are lost instead
   copy A>B                the first message from A to B is duplicated: the copy comes last
   forge A>B MESSAGE ...   a message that A never sent comes last on the link: a vote, a refused pre-vote or a heartbeat
-                          (`VoteReply TERM`, `PreVoteReply TERM`, `AppendEntries TERM`), or `InstallSnapshot TERM INDEX@TERM`
+                          (`VoteReply TERM`, `PreVoteReply TERM`, `AppendEntries TERM`), a vote asked for as at a transfer
+                          (`RequestVote TERM`), or `InstallSnapshot TERM INDEX@TERM`
   swap A>B                the first two messages from A to B overtake each other
   slow ID                 what ID loads from its disk arrives only on command
   loaded ID               the oldest of it comes
@@ -143,6 +144,8 @@ def _forge_message(kind: str, term: Term, place: str) -> Message:
             return VoteReply(term, granted=True)
         case "PreVoteReply":
             return PreVoteReply(term, granted=False)
+        case "RequestVote":
+            return RequestVote(term, LogIndex(0), Term(0), is_transfer=True)
         case "AppendEntries":
             return AppendEntries(term, LogIndex(0), Term(0), LogIndex(0), 0)
         case "InstallSnapshot":
