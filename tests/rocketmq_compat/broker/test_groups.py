@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from log.memory_disk import PowerLoss
-from raft.client import Connection
+from raft.client import Client, Connection
 from raft.client_codec import PEER, Hello, encode_hello
 from raft.errors import InvalidRequest
 from rocketmq_compat.broker.raft_copy import ForeignCommitLog
@@ -250,6 +250,20 @@ async def test_commands_come_from_the_brokers_alone() -> None:
             with pytest.raises(InvalidRequest):
                 await client.apply(command)
         assert (await group.send(b"n")).code == ResponseCode.SUCCESS
+
+
+async def test_another_broker_is_master_when_it_is_asked_to_be_and_every_message_stays() -> None:
+    async with broker_group() as group:
+        await group.send(b"before")
+        old = await group.master()
+        successor = next(member for member in group.members if member is not old)
+        async with Connection.open("127.0.0.1", group.ports[successor.number], "broker-a") as client:
+            node = client.node_id
+        async with Client([f"127.0.0.1:{port}" for port in group.ports], "broker-a") as client_of_all:
+            await client_of_all.transfer_leadership(node)
+        await eventually(lambda: successor.leads and not old.leads)
+        await group.send(b"after")
+        assert await read_held(group, successor, 2) == [b"before", b"after"]
 
 
 async def test_name_servers_learn_of_each_new_master_at_once() -> None:
