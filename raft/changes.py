@@ -128,10 +128,9 @@ def note_directory(core: "RaftCore", leader: Leader, peer: NodeId, directory_id:
     progress.reset(LogIndex(core.log.last_index + 1))
     progress.acked_round = progress.accepted_round = 0
     regroup(core, leader)
-    if peer in core.configuration.voters and _may_change(core, leader):
-        present = core.configuration
-        if present.voters != {peer} and not present.counts(peer, directory_id):
-            _append(core, leader, make_change(present, AddLearner(peer), {}), None)
+    present = core.configuration
+    if peer in present.voters and not present.counts(peer, directory_id) and _may_change(core, leader):
+        _append(core, leader, make_change(present, AddLearner(peer), {}), None)
 
 
 def on_settled(core: "RaftCore", leader: Leader) -> None:

@@ -69,7 +69,14 @@ UNVISITED: Mapping[str, str] = {
     "log_view.of": "for searches and scripts; a node restores its view",
     "membership._as_frozenset: not isinstance(ids, set | frozenset | list | tuple): yes": "refuses a wrong call",
     "membership.__attrs_post_init__: not self.voters or min(self.nodes) < 1: yes": "refuses a wrong setting",
-    "membership.check_stored": "for what comes from the wire",
+    "membership.decode: _unpack(data): is _": "nonsense from the wire",
+    "membership.decode: not voters or len(members) != len(rows) or set(learners) & {*voters, *outgoing}: yes": "likewise",
+    "membership._is_member: row: is _": "likewise",
+    "membership._decode_entries: not isinstance(rows, list) or not rows: yes": "likewise",
+    "membership._decode_entries: row: is _": "likewise",
+    "membership.make_change: not 1 <= node < 2 ** 31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes) >= MEMBERS_MAX: yes": (
+        "refuses a wrong call"
+    ),
 }
 """Marks, or functions with all their marks, that no seed can visit, and why the source has them."""
 

@@ -56,13 +56,11 @@ class MemberChanges:
 
     def _act(self, number: int) -> None:
         rng = stream(self._knobs.seed, f"operator/{number}")
-        leaders = [
-            machine
-            for machine in self._world.machines.values()
-            if machine.core is not None and not machine.paused and isinstance(machine.core.role, Leader)
-        ]
-        if leaders and not self._world.healed:
-            machine = rng.choice(leaders)
+        running = [machine for machine in self._world.machines.values() if machine.core and not machine.paused]
+        leaders = [machine for machine in running if machine.core and isinstance(machine.core.role, Leader)]
+        asked = running if rng.random() < 0.05 else leaders
+        if asked and not self._world.healed:
+            machine = rng.choice(asked)
             machine.take(self._ask, machine, number, rng)
 
     def _ask(self, machine: SimulatedMachine, number: int, rng: random.Random) -> None:
@@ -70,10 +68,12 @@ class MemberChanges:
         assert machine.driver is not None
         configuration = machine.core.configuration
         if rng.random() < 0.15:
-            target = rng.choice(sorted(configuration.voters))
-            self._asked[number] = TRANSFER
-            self._world.note(f"the operator asks it to hand over to n{target}", machine.node_id)
-            machine.driver.transfer_leadership(self, number, target)
+            targets = sorted(configuration.voters) if rng.random() < 0.9 else list(self._world.machines)
+            for attempt in range(rng.choice((1, 1, 2))):
+                target = rng.choice(targets)
+                self._asked[number - attempt * self._knobs.driver.changes] = TRANSFER
+                self._world.note(f"the operator asks it to hand over to n{target}", machine.node_id)
+                machine.driver.transfer_leadership(self, number - attempt * self._knobs.driver.changes, target)
             return
         change = self._choose(configuration, rng)
         if not self._leaves_majorities(machine, change):
@@ -87,7 +87,9 @@ class MemberChanges:
         outside = [node for node in self._world.machines if node not in configuration.nodes]
         choices: list[Change] = [Remove(rng.choice(voters)), AddLearner(rng.choice(voters))]
         if outside:
-            choices += [AddLearner(rng.choice(outside))] * 4
+            node = rng.choice(outside)
+            choices += [AddLearner(node, f"n{node}:1")] * 4
+            choices.append(Promote(node))
         if learners:
             choices += [Promote(rng.choice(learners))] * 4
             choices.append(Remove(rng.choice(learners)))
