@@ -26,9 +26,9 @@ from raft.addresses import is_address
 from raft.admission import Greeting
 from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_change, check_command, check_read
 from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
-from raft.net.certificates import Certificates
 from raft.membership import Change
 from raft.model import NodeId
+from raft.net.certificates import Certificates
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder
 from raft.net.tls_socket import StreamSocket, TlsSocket

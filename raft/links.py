@@ -18,8 +18,8 @@ from functools import partial
 import attrs
 import trio
 
-from raft.admission import Greeting
 from raft.addresses import address_of
+from raft.admission import Greeting
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
@@ -70,6 +70,7 @@ class Links:
             )
 
         self._known = addresses
+        self._dialled = dict(addresses)
         self._link_to = link_to
         self._links = {peer: link_to(peer, address) for peer, address in sorted(addresses.items())}
         self._wanted = set(self._links)
@@ -93,8 +94,9 @@ class Links:
                 continue
             address = self._known.get(peer) or address_of(addresses[peer])
             link = self._links.get(peer)
-            if link is None or link.address != address:
+            if link is None or self._dialled.get(peer) != address:
                 self._stop(peer)
+                self._dialled[peer] = address
                 link = self._links[peer] = self._link_to(peer, address)
                 self._start(link)
 

@@ -10,7 +10,8 @@ NONE = KafkaErrorCode.NONE
 
 
 def raft_client(brokers: Cluster) -> Client:
-    return Client([f"{host}:{port}" for host, port in brokers.addresses.values()], "c", retry_pause_s=0.01)
+    addresses = [f"{host}:{port}" for host, port in brokers.addresses.values()]
+    return Client(addresses, "c", retry_pause_s=0.01, secret=brokers.secret)
 
 
 async def lead_with(brokers: Cluster, broker: int) -> None:

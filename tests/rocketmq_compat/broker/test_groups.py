@@ -257,9 +257,9 @@ async def test_another_broker_is_master_when_it_is_asked_to_be_and_every_message
         await group.send(b"before")
         old = await group.master()
         successor = next(member for member in group.members if member is not old)
-        async with Connection.open("127.0.0.1", group.ports[successor.number], "broker-a") as client:
+        async with Connection.open("127.0.0.1", group.ports[successor.number], "broker-a", secret=SECRET) as client:
             node = client.node_id
-        async with Client([f"127.0.0.1:{port}" for port in group.ports], "broker-a") as client_of_all:
+        async with Client([f"127.0.0.1:{port}" for port in group.ports], "broker-a", secret=SECRET) as client_of_all:
             await client_of_all.transfer_leadership(node)
         await eventually(lambda: successor.leads and not old.leads)
         await group.send(b"after")
