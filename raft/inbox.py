@@ -17,13 +17,22 @@ from raft.errors import ProtocolError
 from raft.events import Event, Receive
 from raft.flush_schedule import FlushSchedule
 from raft.full_disk import FullDisk
-from raft.messages import AppendEntries, InstallSnapshot, Message, PreVoteReply, RequestVote, StandingReply, VoteReply
+from raft.messages import (
+    AppendEntries,
+    InstallSnapshot,
+    Message,
+    PreVoteReply,
+    RequestVote,
+    StandingReply,
+    TimeoutNow,
+    VoteReply,
+)
 from raft.model import NodeId
 from raft.notices import SnapshotTooLarge
 from raft.snapshot_work import SnapshotWork
 from raft.storage import entries_bytes
 
-OF_ELECTIONS: Final = (PreVoteReply, RequestVote, VoteReply, StandingReply)
+OF_ELECTIONS: Final = (PreVoteReply, RequestVote, VoteReply, StandingReply, TimeoutNow)
 """Messages that may change the term or the vote of a node in their own term, too."""
 
 

@@ -9,7 +9,7 @@ from raft.client import Attempt
 from raft.effects import RoleName
 from raft.errors import RaftError, StorageFull
 from raft.full_disk import HAND_OVER_EVERY_S, NOTICE_EVERY_S
-from raft.messages import RequestVote, VoteReply
+from raft.messages import RequestVote, TimeoutNow, VoteReply
 from raft.model import LogIndex, Term
 from raft.roles import Leader
 from tests.raft.shell.test_driver import THREE, TWO, Rig, entry, heartbeat
@@ -94,6 +94,18 @@ def test_no_number_of_elections_ends_a_node_without_room() -> None:
     rig.receive(THREE, RequestVote(Term(2000), LogIndex(999), Term(1)))
     rig.settle()
     assert (rig.core.term, len(rig.messages(VoteReply))) == (2000, voted + 1)
+
+
+def test_no_number_of_hand_overs_ends_a_node_without_room() -> None:
+    rig = Rig(3)
+    rig.receive(TWO, heartbeat())
+    rig.settle()
+    fill(rig)
+    for _ in range(1500):
+        rig.receive(TWO, heartbeat(term=rig.core.term))
+        rig.receive(TWO, TimeoutNow(rig.core.term))
+        rig.settle()
+    assert rig.core.term < 1499, "the room that is kept for terms and votes has an end"
 
 
 def test_what_a_node_without_room_has_promised_is_on_its_disk() -> None:
