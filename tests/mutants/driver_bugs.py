@@ -146,8 +146,8 @@ DRIVERS: Sequence[Mutant] = (
         "driver-refuses-and-proposes",
         "what is refused for want of room is proposed all the same",
         DRIVER,
-        "                self._step(now, StepDown())\n                continue\n",
-        "                self._step(now, StepDown())\n",
+        "                continue\n            token = self._draw_token()\n",
+        "            token = self._draw_token()\n",
         oracles=["A9", "B-phantom"],
     ),
     plant(
