@@ -5,12 +5,14 @@
 listener has SASL (`Caller.offered`).
 
 A failed exchange is answered with Kafka's text, which tells no more than that name and password do not fit, and ends
-the connection with the reason in the log. A client may prove itself again on the same connection, by the same mechanism
+the connection a little later, with the reason in the log. A client may prove itself again on the same connection, by the same mechanism
 and as the same principal, and has to when `connections.max.reauth.ms` is over (KIP-368).
 """
 
+import math
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from kafka_compat.broker.caller import Answer, Caller, Exchange, Identity
 from kafka_compat.broker.calls import ClientCall, Gate
@@ -29,6 +31,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.sasl.plain import PlainExchange
 from kafka_compat.sasl.refused import REFUSAL, SaslRefused
 from kafka_compat.sasl.scram import ScramExchange, ScramUsers
+from raft.net.connection import SocketConnection
 from raft.net.errors import WireError
 from raft.net.handlers import serves
 from raft.trust import Credentials, Untrusted
@@ -37,6 +40,11 @@ MEMBER: Final = "QUORUMLOG-MEMBER"
 WIRE: Final = "kafka"
 REAUTHENTICATION_S_MIN: Final = 1.0
 """A client proves itself again no sooner after the last time (SaslServerAuthenticator)."""
+REFUSED_S: Final = 0.1
+"""A refused connection stays open so long: some clients notice its end before they read why.
+
+The default of Kafka's `connection.failed.authentication.delay.ms`.
+"""
 _BEFORE_PROOF: Final = frozenset((API_VERSIONS_KEY, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
 
 
@@ -92,6 +100,25 @@ class Authentication:
         self._clock = clock
         self._gate = gate
         self._lifetime_s = lifetime_s
+        self._refused: deque[tuple[float, SocketConnection[Any], str]] = deque()
+        """The connections to close, when and why."""
+
+    @property
+    def deadline(self) -> float:
+        """The time at which `tick` is due."""
+        return self._refused[0][0] if self._refused else math.inf
+
+    def tick(self, now: float) -> None:
+        """Close the connections that were refused."""
+        while self._refused and self._refused[0][0] <= now:
+            _, connection, reason = self._refused.popleft()
+            connection.close(reason)
+
+    def _refuse(self, call: ClientCall, error: WireError) -> None:
+        """Read nothing more from a client that was answered why, and close its connection soon."""
+        call.caller.exchange = call.caller.mechanism = None
+        call.connection.pause_reading()
+        self._refused.append((self._clock() + REFUSED_S, call.connection, str(error)))
 
     # ---------------------------------------------------------------- SaslHandshake
 
@@ -109,7 +136,7 @@ class Authentication:
             caller.chosen, caller.began_at = request.mechanism, now
         call.answer(SaslHandshakeResponse(error_code=error, mechanisms=caller.offered))
         if reason is not None:
-            raise WireError(reason)
+            self._refuse(call, WireError(reason))
 
     def _handshake_error(self, caller: Caller, mechanism: str, now: float) -> tuple[KafkaErrorCode, str | None]:
         """Returns the error of a handshake, and why the connection ends; None if it stays."""
@@ -145,7 +172,7 @@ class Authentication:
         if exchange is None:
             call.answer(SaslAuthenticateResponse(error_code=KafkaErrorCode.ILLEGAL_SASL_STATE, error_message=REFUSAL))
             if caller.mechanism is None:
-                raise WireError("a message of a SASL exchange that has not begun")
+                self._refuse(call, WireError("a message of a SASL exchange that has not begun"))
             return
         try:
             answer = exchange.step(now, request.auth_bytes)
@@ -155,7 +182,8 @@ class Authentication:
             told = error.told if isinstance(error, SaslRefused) else REFUSAL
             code = KafkaErrorCode.SASL_AUTHENTICATION_FAILED
             call.answer(SaslAuthenticateResponse(error_code=code, error_message=told))
-            raise
+            self._refuse(call, error)
+            return
         lifetime_s = 0.0
         if answer.identity is not None:
             caller.identity, caller.mechanism, caller.exchange = answer.identity, caller.chosen, None

@@ -107,12 +107,23 @@ class BrokerParts:
             tell=tell,
         )
         self.flushing = Flushing(store, self.replicas, disk)
-        timed = (self.registration, reports, self.node, self.replicas, self._housekeeping, self._reporter)
+        authentication = Authentication(
+            mechanisms or {}, context.clock, self.gate, lambda: context.settings.seconds("connections.max.reauth.ms")
+        )
+        timed = (
+            self.registration,
+            reports,
+            self.node,
+            self.replicas,
+            self._housekeeping,
+            self._reporter,
+            authentication,
+        )
         waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
-        self.handlers = guard_handlers(self._all_handlers(mechanisms or {}), context, tell)
+        self.handlers = guard_handlers(self._all_handlers(authentication), context, tell)
 
-    def _all_handlers(self, mechanisms: Mechanisms) -> Mapping[int, Handler]:
+    def _all_handlers(self, authentication: Authentication) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
         return dict(
             marked_handlers(
@@ -125,9 +136,7 @@ class BrokerParts:
                 LogRequests(context, self.replicas),
                 GroupApiRequests(context, self.coordinators, creation),
                 ClusterRequests(context, self.node),
-                Authentication(
-                    mechanisms, context.clock, self.gate, lambda: context.settings.seconds("connections.max.reauth.ms")
-                ),
+                authentication,
                 AclRequests(context),
             )
         )
