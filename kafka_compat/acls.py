@@ -166,7 +166,7 @@ class AclFilter:
 class AclTable:
     """The ACLs of a cluster. `version` grows with every change."""
 
-    version: int = 0
+    version: int = attrs.field(default=0, eq=False)
     _of_principal: dict[str, dict[Acl, None]] = attrs.field(factory=dict)
     _count: int = 0
 
