@@ -48,10 +48,14 @@ def test_the_bank_is_a_model_of_histories(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().out.splitlines()[-1] == "bank.edn\ttrue"
 
 
-def test_the_guest_book_keeps_its_lines_over_the_loss_of_a_leader() -> None:
+def test_the_guest_book_keeps_its_lines_over_the_loss_of_a_leader(tmp_path: Path) -> None:
     with LocalCluster.open() as cluster:
         addresses = ",".join(cluster.addresses)
-        command = [sys.executable, str(EXAMPLES / "guest_book.py"), addresses, str(cluster.cluster_id), "0"]
+        assert cluster.secret is not None
+        (tmp_path / "secret").touch(0o600)
+        (tmp_path / "secret").write_text(cluster.secret.text)
+        secret = ["--secret-file", str(tmp_path / "secret")]
+        command = [sys.executable, str(EXAMPLES / "guest_book.py"), addresses, str(cluster.cluster_id), "0", *secret]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
             try:
                 assert serving.stdout is not None

@@ -25,8 +25,9 @@ from tests.jepsen_like.checker.planted import Base, log_base, register_base, wri
 
 def calm_weather(seed: int) -> RaftKnobs:
     """Three nodes, a good network, fast disks, no faults."""
+    drawn = draw(seed)
     return attrs.evolve(
-        draw(seed),
+        drawn,
         nodes=3,
         raft=RaftConfig(),
         safety_s=6.0,
@@ -49,6 +50,7 @@ def calm_weather(seed: int) -> RaftKnobs:
         recovery_crash=0.0,
         retention_bytes=None,
         faults=(),
+        driver=attrs.evolve(drawn.driver, spares=0, changes=0),
     )
 
 
