@@ -470,7 +470,6 @@ class Master:
     def time_passed(self, now: float, out: list[Effect]) -> None:
         """End waits and silent connections, and keep the others alive."""
         _answer(self.waits.take_expired(now), out)
-        self._settle(now, out)
         config = self._config
         for slave in list(self.connections.values()):
             if slave.heard_at + config.silence_s_max <= now:
@@ -478,6 +477,7 @@ class Master:
             elif slave.is_taken and slave.sent_at + config.heartbeat_s <= now:
                 slave.sent_at = now
                 out.append(SendMessage(slave.connection, Heartbeat(self._log.confirm_offset, not self.is_in_doubt)))
+        self._settle(now, out)  # the slave that it copied back from may be gone now
 
 
 def _answer(puts: Iterable[WaitingPut], out: list[Effect]) -> None:

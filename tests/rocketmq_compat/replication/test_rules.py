@@ -8,11 +8,13 @@ from rocketmq_compat.replication import acks
 from rocketmq_compat.replication.acks import PutWaits, SendStatus, WaitingPut
 from rocketmq_compat.replication.copy_log import CopyLog
 from rocketmq_compat.replication.core import CommitLogReplica
+from rocketmq_compat.replication.effects import CloseHaConnection, DoubtEnded
 from rocketmq_compat.replication.epochs import EpochTable, History, agreed_end
-from rocketmq_compat.replication.events import Connected, Pushed, PutMessages, Received
+from rocketmq_compat.replication.events import Connected, DeadlineReached, Pushed, PutMessages, Received
 from rocketmq_compat.replication.messages import Handshake
 from rocketmq_compat.replication.model import (
     EPOCHS_MAX,
+    CopyDoubt,
     MasterEpoch,
     RecoveredCopy,
     ReplicationConfig,
@@ -277,3 +279,15 @@ def test_an_epoch_is_new_whatever_the_disk_knows() -> None:
     assert [each.log.epochs.last for each in (one, other, wiped)] == [10, 12, 9]
     with pytest.raises(ValueError, match="0 is no incarnation"):
         CommitLogReplica(ReplicationConfig(), "master", RecoveredCopy(), 0)
+
+
+def test_a_master_goes_on_when_the_slave_that_it_copies_back_from_falls_silent_for_good() -> None:
+    doubt = CopyDoubt(is_flushed=True)
+    config = ReplicationConfig()
+    master = CommitLogReplica(config, "master", RecoveredCopy(0, 9, 9, (MasterEpoch(7, 0),), doubt, frozenset({1})), 3)
+    master.begin(0.0)
+    master.step(1.0, Connected(1))
+    master.step(1.0, Received(1, Handshake("broker-a", 1, True, 0, 20, (MasterEpoch(7, 0),))))
+    assert master.deadline == 1.0 + config.silence_s_max, "it copies back, and waits for nothing else"
+    effects = master.step(master.deadline, DeadlineReached())
+    assert [type(each) for each in effects] == [CloseHaConnection, DoubtEnded]
