@@ -6,7 +6,8 @@ PYTHON ?= python3
 WORKERS ?= $(shell expr $$(nproc) + 1)
 BIN := .venv/bin
 # Named, because to collect the others takes each worker some ten seconds.
-CLUSTER_FILES = $(shell grep -rl --include='test_*.py' 'mark.cluster' tests)
+LONG_FILES := tests/house/test_documents.py tests/jepsen_like/run/test_command.py
+CLUSTER_FILES = $(LONG_FILES) $(filter-out $(LONG_FILES),$(shell grep -rl --include='test_*.py' 'mark.cluster' tests))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # An installation is good for one content of pyproject.toml, whatever the file times say after a checkout.
 KEY := $(firstword $(shell cksum < pyproject.toml))
@@ -35,10 +36,11 @@ check: $(DEV)
 # The house first: it is the quickest to fail. Then what computes, side by side: the JVM, too, because it would starve real
 # processes. Those come last, four tests at a time: they mostly wait for elections and for faults to end, and a test that breaks
 # when others have most of the machine holds a time against the wrong bound. Those of a file share the clusters that it starts.
+# The longest files begin first.
 test: $(DEV)
 	$(BIN)/python -m tests.house
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal -m 'not house and not cluster and not campaign'
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'cluster and not house and not campaign' $(CLUSTER_FILES)
+	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m 'cluster and not house and not campaign' $(CLUSTER_FILES)
 
 format: $(DEV)
 	$(BIN)/python -m ruff check --fix-only .

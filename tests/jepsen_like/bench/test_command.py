@@ -34,6 +34,7 @@ def children() -> set[int]:
     return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(180)
 def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -33,9 +33,8 @@ def draw_target(kind: ContentKind, order: Order) -> ResolvedTarget:
     raise AssertionError(order)
 
 
-@pytest.mark.parametrize(
-    "kind", [DamagedFiles(), pytest.param(Vanished(), marks=pytest.mark.campaign)], ids=lambda kind: kind.name
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("kind", [DamagedFiles(), Vanished()], ids=lambda kind: kind.name)
 async def test_a_disk_is_mended_after_stops_in_every_order(tmp_path: Path, kind: ContentKind) -> None:
     async with open_raft_cluster(tmp_path / "nodes", nodes=3, settings=SMALL_SEGMENTS) as cluster:
         assert await cluster.leader(within_s=60) is not None

@@ -440,6 +440,7 @@ def test_records_leave_during_a_run_and_a_node_that_missed_them_is_reset_to_a_sn
     assert json.loads(again.stdout.splitlines()[-2])["expired"] == results["expired"]
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_registers_outlive_the_commands_that_made_them(tmp_path: Path) -> None:
     arguments = ["--workload", "register", "--duration", "10", "--concurrency", "24", "--nemesis", "kill,pause"]

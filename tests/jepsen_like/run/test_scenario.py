@@ -142,6 +142,7 @@ def test_a_trial_is_chosen_by_its_name() -> None:
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_a_leader_that_dies_ahead_of_its_followers_loses_what_acks_1_acknowledged(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jepsen_like.cli", "scenario", "acks1-leader-killed", "--trial", "acks=1"]

@@ -79,6 +79,7 @@ async def test_reads_bring_the_values_that_were_sent(tmp_path: Path) -> None:
         assert read.t_ret > sent.t_inv
 
 
+@pytest.mark.campaign
 async def test_a_group_is_recorded_as_a_queue_that_keeps_its_promises(tmp_path: Path) -> None:
     mode, system = KafkaMode.of([]), KafkaAdapter()
     (tmp_path / "test.json").write_text(json.dumps(system.describe(mode, "group")))
