@@ -65,7 +65,7 @@ class ClusterRequests:
 
     @serves(INIT_PRODUCER_ID.key)
     def init_producer_id(self, call: ClientCall) -> None:
-        """Answer with a new producer id, or with the same id and the next epoch (KIP-360)."""
+        """Answer with a new producer id, whatever id the client has had."""
         request: InitProducerIdRequest = call.request
         if request.transactional_id is not None:
             # As FindCoordinator is answered: on this error every client fails at once instead of asking again.
