@@ -62,7 +62,7 @@ FLOORS: Mapping[str, int] = {
     "promotions": 45,
     "removals": 55,
     "voters_changed": 110,
-    "joint_changes": 60,
+    "joint_changes": 29,
     "transfers": 100,
     "configurations_undone": 10,
     "new_directories": 30,
