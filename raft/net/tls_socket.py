@@ -5,7 +5,9 @@ the system has all that they were sealed into; until then its caller repeats it 
 does for a socket that is full. So a connection that waits to write knows it.
 
 `recv_into` takes so much from the system that all of its plain text fits, so nothing readable is ever left inside
-without the system announcing it. What the protocol itself has to send leaves at once, or with what is written next.
+without the system announcing it. The other side's data end with its close_notify, whether it ends the connection or not.
+An end without one may have been made by someone between: it is the end of a broken connection, as it is without TLS. No
+wire here takes an end for a message: lengths tell which frames are whole, and a request without its answer is unknown. What the protocol itself has to send leaves at once, or with what is written next.
 """
 
 import socket
@@ -158,7 +160,10 @@ class TlsSocket:
         count = self._read_into(buffer)
         if not self._push() and len(self._unsent) > UNSENT_BYTES_MAX:
             raise TlsFailed("the other side does not read the answers of the protocol")
-        if not count and not self.stream.is_ended:
+        if self.stream.is_ended:
+            with suppress(OSError):  # it may be broken already
+                self._plain.shutdown(socket.SHUT_RD)  # so the system announces an end, which the next call returns
+        elif not count:
             raise BlockingIOError
         return count
 

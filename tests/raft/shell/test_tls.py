@@ -6,7 +6,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import attrs
@@ -32,7 +32,7 @@ from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import TLS_TIMEOUT_S, Listener, ListenerLimits, bind
 from raft.net.reactor import Reactor
 from raft.net.tls import RECORD_BYTES_MAX, SPEAKS_PLAIN_TEXT, TlsFailed, TlsStream
-from raft.net.tls_socket import StreamSocket
+from raft.net.tls_socket import StreamSocket, TlsSocket
 from tests.examples import examples
 from tests.raft.shell.nodes import CLUSTER_ID, local_cluster, until
 
@@ -295,6 +295,39 @@ async def test_frames_of_any_size_pass_in_both_directions_at_once(reactor: React
         session.connection.close("done")
         await until(lambda: door.accepted[0].closed)
         assert door.accepted[0].closed == [CLOSED_BY_OTHER_SIDE]
+
+
+async def test_close_notify_alone_ends_a_connection_after_what_came_before_it(
+    reactor: Reactor, authority: Authority
+) -> None:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
+        for body in (b"last", None):
+            dialled = await dial(*door.listener.address, Certificates(trusting(authority)))
+            assert isinstance(dialled, TlsSocket)
+            if body is not None:
+                dialled.stream.seal(encode_frame(1, body))
+            dialled.stream.end()
+            with suppress(BlockingIOError):
+                dialled.send(b"")  # in one piece with the frame, and without an end of TCP
+            await until(lambda: door.accepted and door.accepted[-1].closed)
+            assert door.accepted[-1].closed == [CLOSED_BY_OTHER_SIDE]
+            assert door.accepted[-1].bodies == ([] if body is None else [body])
+            dialled.close()
+
+
+async def test_an_end_of_tcp_alone_ends_a_connection_and_completes_no_frame(
+    reactor: Reactor, authority: Authority
+) -> None:
+    async with open_door(reactor, Certificates(files_of(authority, "server"))) as door:
+        dialled = await dial(*door.listener.address, Certificates(trusting(authority)))
+        assert isinstance(dialled, TlsSocket)
+        whole = encode_frame(1, b"whole")
+        dialled.send(whole + encode_frame(1, b"cut off")[:-1])
+        await until(lambda: door.accepted and door.accepted[-1].bodies)
+        dialled._plain.shutdown(socket.SHUT_WR)
+        await until(lambda: door.accepted[-1].closed)
+        assert (door.accepted[-1].bodies, door.accepted[-1].closed) == ([b"whole"], [CLOSED_BY_OTHER_SIDE])
+        dialled.close()
 
 
 async def test_a_connection_that_its_peer_does_not_read_waits_with_its_bytes_and_sends_them_in_order(
