@@ -12,10 +12,12 @@ and as the same principal, and has to when `connections.max.reauth.ms` is over (
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from kafka_compat.broker.caller import Answer, Caller, Exchange, Identity
 from kafka_compat.broker.calls import ClientCall, Gate
+from kafka_compat.broker.turns import LongWork
 from kafka_compat.config_keys import PLAIN
 from kafka_compat.model import ScramMechanism
 from kafka_compat.protocol.api import API_VERSIONS_KEY
@@ -55,6 +57,8 @@ Mechanisms = Mapping[str, Callable[[float], Exchange]]
 class MemberExchange:
     """A broker of this cluster proves that it is one."""
 
+    takes_long = False
+
     def __init__(self, credentials: Credentials, now: float) -> None:
         self._acceptor = credentials.accept(WIRE, now)
 
@@ -93,10 +97,16 @@ class Authentication:
     """The handlers of one broker."""
 
     def __init__(
-        self, mechanisms: Mechanisms, clock: Callable[[], float], gate: Gate, lifetime_s: Callable[[], float]
+        self,
+        mechanisms: Mechanisms,
+        clock: Callable[[], float],
+        gate: Gate,
+        lifetime_s: Callable[[], float],
+        turns: LongWork,
     ) -> None:
         """`lifetime_s` returns how long a proof of a client lasts; 0 without end."""
         self._mechanisms = mechanisms
+        self._turns = turns
         self._clock = clock
         self._gate = gate
         self._lifetime_s = lifetime_s
@@ -174,17 +184,25 @@ class Authentication:
             if caller.mechanism is None:
                 self._refuse(call, WireError("a message of a SASL exchange that has not begun"))
             return
-        try:
-            answer = exchange.step(now, request.auth_bytes)
-            if answer.identity is not None:
-                _require_same(caller, answer.identity)
-        except Untrusted as error:
-            told = error.told if isinstance(error, SaslRefused) else REFUSAL
+        if exchange.takes_long:
+            caller.exchange = None  # what comes before the answer belongs to no exchange
+            step = partial(_step, exchange, now, request.auth_bytes)
+            self._turns.do_apart(call, step, partial(self._settle, call))
+        else:
+            self._settle(call, _step(exchange, now, request.auth_bytes))
+
+    def _settle(self, call: ClientCall, found: Answer | Untrusted) -> None:
+        """Answer a message by what it has proven."""
+        caller, now = call.caller, self._clock()
+        if isinstance(found, Answer) and found.identity is not None:
+            found = _of_same(caller, found, found.identity)
+        if isinstance(found, Untrusted):
+            told = found.told if isinstance(found, SaslRefused) else REFUSAL
             code = KafkaErrorCode.SASL_AUTHENTICATION_FAILED
             call.answer(SaslAuthenticateResponse(error_code=code, error_message=told))
-            self._refuse(call, error)
+            self._refuse(call, found)
             return
-        lifetime_s = 0.0
+        answer, lifetime_s = found, 0.0
         if answer.identity is not None:
             caller.identity, caller.mechanism, caller.exchange = answer.identity, caller.chosen, None
             if answer.identity.member is None and (lifetime_s := self._lifetime_s()):
@@ -196,8 +214,17 @@ class Authentication:
         )
 
 
-def _require_same(caller: Caller, found: Identity) -> None:
-    """Raises `SaslRefused` if a later proof is of another client than the first."""
-    if caller.mechanism is not None and found != caller.identity:
-        told = f"Cannot change principals during re-authentication from {caller.principal} to {found.principal}"
-        raise SaslRefused("a later proof of another principal", told)
+def _step(exchange: Exchange, now: float, message: bytes) -> Answer | Untrusted:
+    """Returns what a step returns or raises."""
+    try:
+        return exchange.step(now, message)
+    except Untrusted as error:
+        return error
+
+
+def _of_same(caller: Caller, answer: Answer, found: Identity) -> Answer | Untrusted:
+    """Returns the answer, or a refusal if a later proof is of another client than the first."""
+    if caller.mechanism is None or found == caller.identity:
+        return answer
+    told = f"Cannot change principals during re-authentication from {caller.principal} to {found.principal}"
+    return SaslRefused("a later proof of another principal", told)

@@ -30,6 +30,9 @@ class Answer:
 class Exchange(Protocol):
     """The conversation of one mechanism on one connection."""
 
+    takes_long: bool
+    """True if a step computes for milliseconds: it is then carried out outside of the loop."""
+
     def step(self, now: float, message: bytes) -> Answer:
         """Returns the answer to a message. Raises `Untrusted`, which ends the connection."""
 

@@ -108,7 +108,11 @@ class BrokerParts:
         )
         self.flushing = Flushing(store, self.replicas, disk)
         authentication = Authentication(
-            mechanisms or {}, context.clock, self.gate, lambda: context.settings.seconds("connections.max.reauth.ms")
+            mechanisms or {},
+            context.clock,
+            self.gate,
+            lambda: context.settings.seconds("connections.max.reauth.ms"),
+            context.turns,
         )
         timed = (
             self.registration,

@@ -23,6 +23,9 @@ PasswordFits = Callable[[ScramMechanism, ScramCredential, str], bool]
 class PlainExchange:
     """One exchange; see `Exchange`."""
 
+    takes_long = True
+    """The password is salted as often as its credential asks for."""
+
     def __init__(self, users: ScramUsers, fits: PasswordFits = password_fits) -> None:
         self._users = users
         self._fits = fits

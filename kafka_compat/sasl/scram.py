@@ -51,6 +51,9 @@ class ScramUsers:
 class ScramExchange:
     """One exchange; see `Exchange`."""
 
+    takes_long = False
+    """The client salts the password."""
+
     def __init__(self, mechanism: ScramMechanism, users: ScramUsers) -> None:
         self._mechanism = mechanism
         self._users = users

@@ -1,6 +1,7 @@
 """SASL on a listener, as its wire has it: what a client may ask before, how it fails, and how it proves itself again."""
 
 import hashlib
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -94,6 +95,34 @@ async def test_before_its_proof_a_client_may_ask_for_the_versions_and_no_more() 
                 assert {17, 36, 50, 51} <= {each.api_key for each in answer.api_keys}
                 assert isinstance(await metadata(client), PeerFailed)
         assert [each for each in reasons(brokers) if "a request of API 3 before the client has proven" in each]
+
+
+async def test_a_guessed_password_keeps_no_other_client_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    salted, begun, may_end = hashlib.pbkdf2_hmac, threading.Event(), threading.Event()
+
+    def salt(*given: Any) -> bytes:
+        begun.set()
+        may_end.wait(5)
+        return salted(*given)
+
+    async with (
+        open_guarded() as brokers,
+        brokers.client(1, listener="SASL_PLAINTEXT") as guessing,
+        brokers.client(1) as other,
+    ):
+        monkeypatch.setattr(hashlib, "pbkdf2_hmac", salt)
+        answers: list[Any] = []
+        async with trio.open_nursery() as nursery:
+
+            async def guess() -> None:
+                answers.append(await plain(guessing, "bob", "a guess"))
+
+            nursery.start_soon(guess)
+            await brokers.until(begun.is_set)
+            assert (await metadata(other)).brokers
+            assert not answers
+            may_end.set()
+        assert answers[0].error_code == FAILED
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
