@@ -11,7 +11,7 @@ import argparse
 import asyncio
 from contextlib import suppress
 
-from raft import RaftError, Secret, read_secret
+from raft import RaftError, SecretSource, read_secret
 from raft.aio import Client
 
 LINE_BYTES_MAX = 1000
@@ -54,7 +54,7 @@ async def serve(log: Client, reader: asyncio.StreamReader, writer: asyncio.Strea
         writer.close()
 
 
-async def main(addresses: list[str], cluster_id: str, port: int, secret: Secret | None) -> None:
+async def main(addresses: list[str], cluster_id: str, port: int, secret: SecretSource | None) -> None:
     async with Client(addresses, cluster_id, deadline_s=5.0, secret=secret) as log:
         server = await asyncio.start_server(lambda reader, writer: serve(log, reader, writer), "127.0.0.1", port)
         print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", flush=True)

@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
     from raft.state_machine import SnapshotMachine, StateMachine
     from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscriber, Subscription
-    from raft.trust import Secret
+    from raft.trust import Secret, SecretSource
 
 __all__ = [
     "AddLearner",
@@ -144,6 +144,7 @@ __all__ = [
     "RoleChanged",
     "RoleName",
     "Secret",
+    "SecretSource",
     "ShuttingDown",
     "SnapshotDiverged",
     "SnapshotInstalled",
@@ -197,7 +198,7 @@ _MODULES = {
     "raft.settings": "NodeSettings WrongSetting known_settings parse_settings",
     "raft.state_machine": "SnapshotMachine StateMachine",
     "raft.subscription": "CommittedEntry Delivered LeaderChanged ResetToSnapshot Subscriber Subscription",
-    "raft.trust": "Secret",
+    "raft.trust": "Secret SecretSource",
 }
 """The names of each module, which is imported when one of them is asked for."""
 

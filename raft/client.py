@@ -35,7 +35,7 @@ from raft.net.tls_socket import StreamSocket, TlsSocket
 from raft.record_batch import pack_batch
 from raft.results import Appended, Applied, Records, Tail
 from raft.secret_file import credentials_of
-from raft.trust import ADMIN, ANY, Secret
+from raft.trust import ADMIN, ANY, SecretSource
 
 FRAME_OVERHEAD_BYTES = 1024
 RECEIVE_BYTES = 64 * 1024
@@ -99,7 +99,7 @@ class Connection:
         cluster_id: str,
         *,
         timeout_s: float = 5.0,
-        secret: Secret | None = None,
+        secret: SecretSource | None = None,
         tls: Certificates | None = None,
     ) -> AsyncIterator["Connection"]:
         """Connect and complete the handshake; the connection is closed at the end of the block.
@@ -122,7 +122,7 @@ class Connection:
         cluster_id: str,
         *,
         timeout_s: float = 5.0,
-        secret: Secret | None = None,
+        secret: SecretSource | None = None,
         tls: Certificates | None = None,
     ) -> "Connection":
         """Returns a connection, made as by `open`, that the caller must `close`. Raises the same errors."""
@@ -170,7 +170,7 @@ class Connection:
             self._break(str(self._decoder.failure))
         return self._broken is None
 
-    async def _shake_hands(self, cluster_id: str, secret: Secret | None) -> None:
+    async def _shake_hands(self, cluster_id: str, secret: SecretSource | None) -> None:
         credentials = None if secret is None else credentials_of(secret, cluster_id, ADMIN)
         greeting = Greeting(Hello(cluster_id, CLIENT, 0), ANY, credentials)
         reply: bytes | HelloReply = greeting.begin()
@@ -432,7 +432,7 @@ class Client:
         deadline_s: float = 10.0,
         connect_timeout_s: float = 1.0,
         retry_pause_s: float = 0.05,
-        secret: Secret | None = None,
+        secret: SecretSource | None = None,
         tls: Certificates | None = None,
     ) -> None:
         if isinstance(addresses, str):

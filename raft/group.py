@@ -48,7 +48,7 @@ from raft.settings import NodeSettings
 from raft.state_machine import SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 from raft.subscription import Subscriber, Subscription
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 logger = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class RaftGroup:
         owns_thread: bool = False,
         reactor: Reactor | None = None,
         listener: Listener[Any] | None = None,
-        secret: Secret | None = None,
+        secret: SecretSource | None = None,
         insecure: bool = False,
         tls: Certificates | None = None,
         skip_commands: Iterable[int] = (),

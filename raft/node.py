@@ -47,7 +47,7 @@ from raft.process import (
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
 from raft.state_machine import StateMachine
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 STATE_MACHINES: Mapping[str, type[StateMachine]] = {"register": RegisterMachine}
 
@@ -67,7 +67,7 @@ class _NodePlan:
     advertised: dict[int, str]
     state_machine: type[StateMachine]
     settings: NodeSettings
-    secret: Secret | None
+    secret: SecretSource | None
     insecure: bool
     tls: Certificates | None
     skipped: tuple[int, ...]

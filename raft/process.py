@@ -29,7 +29,7 @@ from raft.metrics import EVENTS, REFUSED, Figure, MetricsUnavailable, Observed
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
 from raft.notices import Notice, event_of
 from raft.secret_file import UnusableSecret, read_secret
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 EXIT_UNEXPECTED = 1
 """Python's own, for an exception that nothing caught."""
@@ -167,7 +167,7 @@ def trust_flags(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def secret_for(*listen: Address, secret_file: str | None, insecure: bool) -> Secret | None:
+def secret_for(*listen: Address, secret_file: str | None, insecure: bool) -> SecretSource | None:
     """Returns the secret of a process that listens at these addresses; None for one that believes all.
 
     Raises `click.UsageError` without a secret beyond loopback, and for a file that cannot be used.

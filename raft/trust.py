@@ -12,6 +12,9 @@ reflected to its sender, replayed on another connection or to another process, o
 node. The dialer proves itself first: who does not know the secret gets two random values from an acceptor, and then
 nothing more than that it is refused. Each side compares proofs in constant time.
 
+A secret is replaced while the cluster serves (`Secret.other`): an acceptor takes either of two, and consents by the one
+that the dialer has proven.
+
 The name of the other side (`Admitted`) is proven, and nothing that it sends later may say otherwise. What follows on
 the connection is as safe as the path that carries it: against one who changes bytes on their way there is TLS.
 
@@ -21,10 +24,10 @@ Carriers: frames of raft's native wire (`raft.admission`), SASL on Kafka's, requ
 import hashlib
 import hmac
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
-from attrs.validators import min_len
+from attrs.validators import min_len, optional
 
 from raft.net.errors import WireError
 
@@ -53,22 +56,41 @@ class Untrusted(WireError):
     """The other side has not proven that it is a member. For the log of this side; the other gets no reason."""
 
 
+class SecretSource(Protocol):
+    """Knows the secret of a cluster: a `Secret`, or the file that holds it."""
+
+    def now(self) -> "Secret":
+        """Returns the secret as it is at this moment."""
+
+
 @attrs.frozen
 class Secret:
     """The shared secret of a cluster. Raises `ValueError` for one that can be guessed."""
 
     text: str = attrs.field(repr=False, validator=min_len(SECRET_LENGTH_MIN))
+    """Proves this process to others."""
+    other: str | None = attrs.field(default=None, repr=False, validator=optional(min_len(SECRET_LENGTH_MIN)))
+    """Proves others to this process just as well, while one secret takes the place of another."""
+
+    def now(self) -> "Secret":
+        """See `SecretSource`."""
+        return self
 
     def prove(self, message: bytes) -> bytes:
         """Returns the proof of knowing this secret for `message`."""
         return hmac.digest(self.text.encode(), message, "sha256")
+
+    def all_accepted(self) -> tuple["Secret", ...]:
+        """Returns each secret by which others may prove themselves."""
+        return (self,) if self.other is None else (self, Secret(self.other))
 
 
 @attrs.frozen(kw_only=True)
 class Credentials:
     """The place of one process in its cluster, and the secret that proves it."""
 
-    secret: Secret
+    secret: SecretSource
+    """Asked when a connection begins; the handshake keeps what it was then."""
     cluster_id: str
     name: str
     incarnation: bytes
@@ -111,6 +133,7 @@ class Dialer:
     def __init__(self, credentials: Credentials, wire: str, acceptor: str) -> None:
         self.opening = credentials.hello(_OPENING)
         self._credentials = credentials
+        self._secret = credentials.secret.now()
         self._wire = wire
         self._acceptor = acceptor
         self._challenge: bytes | None = None
@@ -121,11 +144,11 @@ class Dialer:
         if self._challenge is None:
             _require(message[:1] == bytes((_CHALLENGE,)) and len(message) == _HELLO_BYTES, "no challenge")
             self._challenge = message
-            proof = own.secret.prove(self._transcript(_DIALER, self._acceptor))
+            proof = self._secret.prove(self._transcript(_DIALER, self._acceptor))
             return Step(bytes((_CLAIM,)) + proof + _encode_name(own.name) + _encode_name(self._acceptor), None)
         proof, (acceptor,) = _take_apart(message, _CONSENT, names=1)
         _require(self._acceptor in (ANY, acceptor), f"{acceptor!r} where {self._acceptor!r} was dialled")
-        expected = own.secret.prove(self._transcript(_ACCEPTOR, acceptor))
+        expected = self._secret.prove(self._transcript(_ACCEPTOR, acceptor))
         _require(hmac.compare_digest(proof, expected), "a wrong proof")
         return Step(b"", Admitted(acceptor, self._challenge[1 + NONCE_BYTES :]))
 
@@ -141,6 +164,7 @@ class Acceptor:
         self.deadline = deadline
         """From then on a claim is too late."""
         self._credentials = credentials
+        self._secrets = credentials.secret.now().all_accepted()
         self._wire = wire
         self._opening: bytes | None = None
         self._challenge = b""
@@ -157,10 +181,11 @@ class Acceptor:
         own = self._credentials
         _require(now < self.deadline, f"no claim within {HANDSHAKE_S:g} s")
         proof, (dialer, dialled) = _take_apart(message, _CLAIM, names=2)
-        expected = own.secret.prove(self._transcript(_DIALER, dialer, dialled))
-        _require(hmac.compare_digest(proof, expected), "a wrong proof")
+        claimed = self._transcript(_DIALER, dialer, dialled)
+        known = [secret for secret in self._secrets if hmac.compare_digest(proof, secret.prove(claimed))]
+        _require(bool(known), "a wrong proof")
         _require(dialled in (ANY, own.name), f"it dialled {dialled!r}")
-        consent = own.secret.prove(self._transcript(_ACCEPTOR, dialer, own.name))
+        consent = known[0].prove(self._transcript(_ACCEPTOR, dialer, own.name))
         admitted = Admitted(dialer, self._opening[1 + NONCE_BYTES :])
         return Step(bytes((_CONSENT,)) + consent + _encode_name(own.name), admitted)
 

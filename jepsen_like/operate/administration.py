@@ -5,7 +5,6 @@ certainly has not happened, and `PerhapsDone` if that is unknown, each with the 
 """
 
 import importlib
-import ssl
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final, Protocol, Self
 
@@ -15,6 +14,7 @@ from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
+from raft.net.certificates import Certificates
 
 ADMINISTRATIONS: Final = (
     "jepsen_like.systems.kafka.administration:KafkaAdministration",
@@ -47,7 +47,7 @@ class Administration(Protocol):
     """The gaps of the rows and their reasons: brokers that do not answer."""
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
         """Returns one for the cluster that any of the addresses belongs to. Raises `Silent`."""
 
     async def brokers(self) -> list[Row]:
@@ -73,7 +73,7 @@ class Administration(Protocol):
 
 
 async def open_administration(
-    addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None = None
+    addresses: Sequence[Address], within_s: float, tls: Certificates | None = None
 ) -> Administration:
     """Returns one for the protocol in which these addresses answer. Raises `NotDone` if there is none."""
     reasons: dict[str, str] = {}

@@ -1,6 +1,5 @@
 """`quorumlog brokers`: the brokers of a Kafka or RocketMQ cluster, their roles, and how far their copies are."""
 
-import ssl
 from collections.abc import Sequence
 
 import click
@@ -10,8 +9,8 @@ from jepsen_like.operate.administration import open_administration
 from jepsen_like.operate.options import (
     BROKERS,
     Printer,
+    certificates_of,
     cluster_option,
-    context_of,
     json_option,
     run,
     tls_options,
@@ -19,7 +18,7 @@ from jepsen_like.operate.options import (
 )
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
-from raft.net.certificates import TlsFiles
+from raft.net.certificates import Certificates, TlsFiles
 
 
 @click.command()
@@ -33,12 +32,12 @@ def brokers(*, cluster: tuple[Address, ...], tls: TlsFiles | None, within_s: flo
     Exit status 0 if they are shown, 5 if not.
     """
     printer = Printer(as_json)
-    rows = run(_brokers, cluster, context_of(tls), within_s)
+    rows = run(_brokers, cluster, certificates_of(tls), within_s)
     printer.rows(rows)
     if not rows:
         printer.nothing("no broker is registered")
     return ExitStatus.VALID
 
 
-async def _brokers(cluster: tuple[Address, ...], tls: ssl.SSLContext | None, within_s: float) -> Sequence[Row]:
+async def _brokers(cluster: tuple[Address, ...], tls: Certificates | None, within_s: float) -> Sequence[Row]:
     return await (await open_administration(cluster, within_s, tls)).brokers()

@@ -1,6 +1,5 @@
 """`quorumlog groups`: the consumer groups of a Kafka or RocketMQ cluster, and how far they lag."""
 
-import ssl
 from collections.abc import Sequence
 
 import click
@@ -10,8 +9,8 @@ from jepsen_like.operate.administration import open_administration
 from jepsen_like.operate.options import (
     BROKERS,
     Printer,
+    certificates_of,
     cluster_option,
-    context_of,
     json_option,
     run,
     tls_options,
@@ -19,7 +18,7 @@ from jepsen_like.operate.options import (
 )
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
-from raft.net.certificates import TlsFiles
+from raft.net.certificates import Certificates, TlsFiles
 
 
 @click.command()
@@ -36,7 +35,7 @@ def groups(
     Exit status 0 if it is shown, 5 if not.
     """
     printer = Printer(as_json)
-    rows = run(_groups, cluster, context_of(tls), within_s, name)
+    rows = run(_groups, cluster, certificates_of(tls), within_s, name)
     printer.rows(rows)
     if not rows:
         printer.nothing("there are no groups" if name is None else f"the group {name} has committed no position")
@@ -44,7 +43,7 @@ def groups(
 
 
 async def _groups(
-    cluster: tuple[Address, ...], tls: ssl.SSLContext | None, within_s: float, name: str | None
+    cluster: tuple[Address, ...], tls: Certificates | None, within_s: float, name: str | None
 ) -> Sequence[Row]:
     administration = await open_administration(cluster, within_s, tls)
     rows = await (administration.groups() if name is None else administration.group(name))

@@ -32,7 +32,7 @@ from raft.client import Client, Connection, Unreachable
 from raft.errors import NotAdmitted, NotLeader, ProtocolError, RaftError, RecordsTrimmed
 from raft.net.certificates import Certificates, TlsFiles, UnusableFiles
 from raft.secret_file import UnusableSecret, read_secret
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 CLUSTER_ID: Final = "quorumlog"
 BATCH_RECORDS_MAX: Final = 1000
@@ -56,7 +56,7 @@ class GroupAccess:
     cluster_id: str
     within_s: float
     secret_file: str | None = None
-    secret: Secret | None = None
+    secret: SecretSource | None = None
     tls: Certificates | None = None
 
     @property

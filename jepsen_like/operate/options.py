@@ -1,7 +1,6 @@
 """Options that the operator's commands share, and how they print."""
 
 import functools
-import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -11,7 +10,7 @@ import trio
 
 from jepsen_like.operate.tables import Row, json_line, table_lines
 from jepsen_like.port.wires import Address, text_of
-from raft.net.certificates import TlsFiles, UnusableFiles, client_context
+from raft.net.certificates import Certificates, TlsFiles, UnusableFiles
 
 WITHIN_S: Final = 10.0
 BROKERS: Final = "Brokers of a Kafka cluster or name servers of a RocketMQ one; one that is up will do."
@@ -79,10 +78,10 @@ def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_tls
 
 
-def context_of(tls: TlsFiles | None) -> ssl.SSLContext | None:
-    """Returns the context of a client with these files; None without. Raises `UsageError` for unusable files."""
+def certificates_of(tls: TlsFiles | None) -> Certificates | None:
+    """Returns the certificates of a client in these files; None without. Raises `UsageError` for unusable files."""
     try:
-        return None if tls is None else client_context(tls)
+        return None if tls is None else Certificates(tls)
     except UnusableFiles as error:
         raise click.UsageError(f"--tls: {error}") from None
 

@@ -1,6 +1,5 @@
 """`quorumlog topics`: list, describe, create and delete topics of a Kafka or RocketMQ cluster."""
 
-import ssl
 from collections.abc import Sequence
 
 import click
@@ -10,8 +9,8 @@ from jepsen_like.operate.administration import TopicPlan, open_administration
 from jepsen_like.operate.options import (
     BROKERS,
     Printer,
+    certificates_of,
     cluster_option,
-    context_of,
     json_option,
     run,
     tls_options,
@@ -19,7 +18,7 @@ from jepsen_like.operate.options import (
 )
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
-from raft.net.certificates import TlsFiles
+from raft.net.certificates import Certificates, TlsFiles
 
 LIST, DESCRIBE, CREATE, DELETE = "list", "describe", "create", "delete"
 
@@ -56,7 +55,7 @@ def topics(
         raise click.UsageError("--partitions, --replication-factor and --set are for create")
     plan = TopicPlan(name or "", partitions, replicas, dict(map(_setting, settings)))
     printer = Printer(as_json)
-    rows = run(_topics, cluster, context_of(tls), within_s, action, plan)
+    rows = run(_topics, cluster, certificates_of(tls), within_s, action, plan)
     printer.rows(rows)
     if not rows:
         printer.nothing("there are no topics")
@@ -71,7 +70,7 @@ def _setting(word: str) -> tuple[str, str]:
 
 
 async def _topics(
-    cluster: tuple[Address, ...], tls: ssl.SSLContext | None, within_s: float, action: str, plan: TopicPlan
+    cluster: tuple[Address, ...], tls: Certificates | None, within_s: float, action: str, plan: TopicPlan
 ) -> Sequence[Row]:
     administration = await open_administration(cluster, within_s, tls)
     match action:

@@ -21,7 +21,7 @@ from raft.client import Client, OnAttempt, ignore_attempt
 from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 from raft.results import Appended, Records
 from raft.settings import NodeSettings
-from raft.trust import Secret
+from raft.trust import Secret, SecretSource
 
 PROBE_WITHIN_S = 0.25
 """A node that reports to lead answers a linearizable read within this time."""
@@ -45,7 +45,7 @@ class WitnessedClient(Client):
     """A client whose acknowledged appends are written down."""
 
     def __init__(
-        self, addresses: Sequence[str], cluster_id: str, secret: Secret | None, ledger: Ledger, **options: Any
+        self, addresses: Sequence[str], cluster_id: str, secret: SecretSource | None, ledger: Ledger, **options: Any
     ) -> None:
         super().__init__(addresses, cluster_id, secret=secret, **options)
         self._ledger = ledger

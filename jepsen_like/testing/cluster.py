@@ -286,7 +286,8 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
         """Use `open`."""
         addresses = [f"{host}:{port}" for host, port in cluster.client_addresses.values()]
         secret = secret_in(cluster.access.secret)
-        super().__init__(cluster.cluster_id, secret, cluster.nodes, addresses, cluster.network, settings)
+        known = None if secret is None else secret.now()
+        super().__init__(cluster.cluster_id, known, cluster.nodes, addresses, cluster.network, settings)
         self.directory = directory
         """The files that the nodes leave behind, each under its id: data, `events.jsonl`, `stderr.log`."""
         self._install(cluster)

@@ -57,7 +57,7 @@ from raft.process import leaves_of
 from raft.secret_file import credentials_of
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 logger = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class BrokerPlan:
     settings: Settings = attrs.field(factory=Settings)
     raft: RaftConfig | None = None
     """The timeouts of the controllers' group; without them `controller.quorum.election.timeout.ms` sets them."""
-    secret: Secret | None = None
+    secret: SecretSource | None = None
     """The secret by which brokers know each other. Without it, all that connect are believed."""
     insecure: bool = False
     """True if a broker without a secret may listen beyond loopback."""
@@ -172,7 +172,7 @@ class Broker:
             clock=clock,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
-            turns=LongWork(lambda: DiskThread(reactor, name="encoder")),
+            turns=LongWork(lambda: DiskThread(reactor, name="long work")),
             knows_members=credentials is not None,
             endpoints=ports.endpoints,
         )

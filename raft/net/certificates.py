@@ -1,26 +1,23 @@
 """The files of TLS: a process's certificate, its key and the authorities that it trusts, read again when they change.
 
-Files are looked at when a connection begins, at most once in `LOOK_EVERY_S`. New connections use what is there then;
-those that are open go on with what they began with. If new files cannot be used, the earlier ones stay in use and the
+Files are looked at when a connection begins (`watched_files`). New connections use what is there then; those that are
+open go on with what they began with. If new files cannot be used, the earlier ones stay in use and the
 reason is logged, once for each state of the files: while a certificate is there and its key is not yet, for example.
 """
 
 import enum
 import logging
-import os
 import socket
 import ssl
 import time
 from collections.abc import Callable
-from typing import Final
 
 import attrs
 
 from raft.net.tls_socket import EitherSocket, TlsSocket
+from raft.net.watched_files import WatchedFiles
 
 logger = logging.getLogger(__name__)
-
-LOOK_EVERY_S: Final = 1.0
 
 
 class ClientCertificates(enum.Enum):
@@ -107,9 +104,7 @@ class Certificates:
     def __init__(self, files: TlsFiles, *, clock: Callable[[], float] = time.monotonic) -> None:
         """Read the files. Raises `UnusableFiles`."""
         self.files = files
-        self._clock = clock
-        self._looked_at = clock()
-        self._seen = _state_of(files)
+        self._watched = WatchedFiles(files.names, clock)
         self._client = client_context(files)
         self._server = server_context(files) if files.certificate is not None else None
 
@@ -121,19 +116,17 @@ class Certificates:
 
     def wrap(self, connected: socket.socket, host: str) -> TlsSocket:
         """Returns the client's side on a socket connected to `host`."""
+        return TlsSocket(connected, self.of_client(), host=host)
+
+    def of_client(self) -> ssl.SSLContext:
+        """Returns the context of a client by the files of this moment."""
         self._look()
-        return TlsSocket(connected, self._client, host=host)
+        return self._client
 
     def _look(self) -> None:
         """Read the files again if they have changed."""
-        now = self._clock()
-        if now - self._looked_at < LOOK_EVERY_S:
+        if not self._watched.have_changed():
             return
-        self._looked_at = now
-        seen = _state_of(self.files)
-        if seen == self._seen:
-            return
-        self._seen = seen
         try:
             client = client_context(self.files)
             server = server_context(self.files) if self._server is not None else None
@@ -142,16 +135,3 @@ class Certificates:
         else:
             self._client, self._server = client, server
             logger.warning("new connections use the new files of TLS: %s", ", ".join(self.files.names))
-
-
-def _state_of(files: TlsFiles) -> tuple[object, ...]:
-    """Returns what changes with the content of a file: the time, number and size of each; None for a missing one."""
-    states: list[object] = []
-    for name in files.names:
-        try:
-            found = os.stat(name)
-        except OSError:
-            states.append(None)
-        else:
-            states.append((found.st_mtime_ns, found.st_ino, found.st_size))
-    return tuple(states)

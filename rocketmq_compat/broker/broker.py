@@ -34,7 +34,7 @@ from raft.net.rounds import Rounds
 from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
 from raft.secret_file import credentials_of
-from raft.trust import Secret
+from raft.trust import SecretSource
 from rocketmq_compat.broker.authorization import Authorization
 from rocketmq_compat.broker.context import Context, handlers_of
 from rocketmq_compat.broker.dledger import GroupMembers
@@ -107,7 +107,7 @@ class BrokerPlan:
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
-    secret: Secret | None = None
+    secret: SecretSource | None = None
     """The secret by which brokers and name servers know each other. Without it, all that connect are believed."""
     insecure: bool = False
     """True if it may listen beyond loopback without a secret."""
@@ -562,7 +562,7 @@ def _context(
     )
 
 
-def _credentials(secret: Secret, context: Context) -> BrokerCredentials:
+def _credentials(secret: SecretSource, context: Context) -> BrokerCredentials:
     own = broker_named(context.broker_name, context.broker_id, context.node_id)
     return BrokerCredentials(credentials_of(secret, context.cluster, own))
 

@@ -23,7 +23,7 @@ from raft.net.listener import Listener
 from raft.net.reactor import Reactor
 from raft.notices import LogTrimmed, Notice
 from raft.settings import NodeSettings
-from raft.trust import Secret
+from raft.trust import SecretSource
 from rocketmq_compat.broker.catch_up import CatchUp
 from rocketmq_compat.broker.context import Context, DiskWork, handlers_of
 from rocketmq_compat.broker.delays import DelayedMessages
@@ -59,7 +59,7 @@ class RaftGroupReplication(Replication):
         boot: str,
         settings: NodeSettings,
         listener: Callable[[], Listener[Any]],
-        secret: Secret | None,
+        secret: SecretSource | None,
         trust: BrokerCredentials | None,
         tls: Certificates | None,
     ) -> None:

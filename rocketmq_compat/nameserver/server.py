@@ -20,7 +20,7 @@ from raft.net.reactor import Reactor
 from raft.net.running_clock import RunningClock
 from raft.notices import warn_of_long_turns
 from raft.secret_file import credentials_of
-from raft.trust import Secret
+from raft.trust import SecretSource
 from rocketmq_compat.config import InvalidProperty, Properties, assignments_of
 from rocketmq_compat.config_keys import NAMESRV_PROPERTIES
 from rocketmq_compat.membership import ANY_CLUSTER, NAME_SERVER, NAMES, Membership
@@ -97,7 +97,7 @@ class NameServerPlan:
 
     listen: Address
     properties: Properties = attrs.field(factory=lambda: Properties.read(NAMESRV_PROPERTIES))
-    secret: Secret | None = None
+    secret: SecretSource | None = None
     """The secret by which it knows brokers. Without it, all that register are believed."""
     insecure: bool = False
     """True if it may listen beyond loopback without a secret."""

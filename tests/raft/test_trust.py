@@ -23,6 +23,7 @@ from raft.trust import (
 )
 
 SECRET = Secret("0123456789abcdef" * 4)
+ANOTHER = Secret("another secret, of some other cluster here")
 
 
 def counting() -> Callable[[int], bytes]:
@@ -71,6 +72,28 @@ def test_members_that_know_the_secret_learn_each_others_names(
 def test_a_client_dials_whom_it_does_not_know_and_learns_the_name() -> None:
     _, node, client = converse(credentials(ADMIN).dial("raft", ANY), credentials("3").accept("raft", 0.0))
     assert (node.name, client.name) == ("3", ADMIN)
+
+
+EARLIER, LATER = SECRET, Secret("fedcba9876543210" * 4)
+STEPS = (EARLIER, Secret(EARLIER.text, LATER.text), Secret(LATER.text, EARLIER.text), LATER)
+"""The contents of a file while one secret takes the place of another."""
+
+
+@pytest.mark.parametrize("step", range(len(STEPS) - 1))
+def test_members_know_each_other_while_a_replacement_of_the_secret_is_at_a_step_or_the_next(step: int) -> None:
+    for one, two in itertools.product(STEPS[step : step + 2], repeat=2):
+        dialer, acceptor = credentials("1", secret=one), credentials("2", secret=two)
+        _, seen, admitted = converse(dialer.dial("raft", "2"), acceptor.accept("raft", 0.0))
+        assert (seen.name, admitted.name) == ("2", "1")
+
+
+@pytest.mark.parametrize(
+    ("known", "proven"), [(LATER, EARLIER), (EARLIER, LATER), (STEPS[1], ANOTHER), (LATER, STEPS[1])]
+)
+def test_a_secret_that_was_dropped_or_not_yet_added_proves_nothing(known: Secret, proven: Secret) -> None:
+    dialer, acceptor = credentials("1", secret=proven), credentials("2", secret=known)
+    with pytest.raises(Untrusted, match="a wrong proof"):
+        converse(dialer.dial("raft", "2"), acceptor.accept("raft", 0.0))
 
 
 def test_the_messages_stay_what_they_are() -> None:

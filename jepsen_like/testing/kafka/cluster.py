@@ -22,7 +22,7 @@ from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import tls_words
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.kafka.wire import NoAnswer
-from jepsen_like.systems.tls_of import context_in
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.certified import Papers, papers_of
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
@@ -74,7 +74,7 @@ class BreakableKafka(FaultyCluster):
         super().__init__(CLUSTER_ID, nodes, [f"{host}:{port}" for host, port in clients.values()], wires)
         self.ledger = RecordLedger()
         self.tls = tls
-        self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer, context_in(tls))
+        self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer, certificates_in(tls))
 
     @property
     def bootstrap_servers(self) -> str:

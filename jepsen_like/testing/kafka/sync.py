@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from jepsen_like.systems.kafka.load import security_config
+from jepsen_like.systems.kafka.client_config import security_config
 from jepsen_like.testing.faces import FaultyFace
 from jepsen_like.testing.kafka import cluster
 from jepsen_like.testing.kafka.cluster import BreakableKafka
@@ -46,7 +46,9 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
         given = {"acks": "all", **(settings or {})}
         if str(given["acks"]) not in ("all", "-1"):
             raise ValueError(f"acks={given['acks']} promises nothing that could be checked; use a producer of your own")
-        common = {"bootstrap.servers": self.bootstrap_servers, **security_config(self.tls)}
+        tls = self.tls
+        secured = {} if tls is None else security_config(str(tls.authority), str(tls.keystore))
+        common = {"bootstrap.servers": self.bootstrap_servers, **secured}
         return WitnessedProducer({**common, **given}, self.note_acknowledged)
 
     def forget(self, topic: str) -> None:

@@ -17,7 +17,7 @@ from raft.group import RaftGroup
 from raft.net.certificates import Certificates
 from raft.notices import event_of
 from raft.settings import NodeSettings
-from raft.trust import Secret
+from raft.trust import SecretSource
 
 CLUSTER_ID = "test"
 FAST = RaftConfig(heartbeat_s=0.03, election_timeout_s_min=0.15, election_timeout_s_max=0.3)
@@ -60,7 +60,7 @@ class LocalCluster:
     joined: dict[int, Mapping[int, tuple[str, int]]] = attrs.field(factory=dict)
     """By node that joined: the members whose addresses it was given."""
     kind: type[RaftGroup] = RaftGroup
-    secret: Secret | None = None
+    secret: SecretSource | None = None
     """Given to the nodes that start from now on."""
     tls: Certificates | None = None
     told: list[tuple[int, str, dict[str, Any]]] = attrs.field(factory=list)
@@ -143,7 +143,7 @@ async def local_cluster(
     settings: NodeSettings | None = None,
     start: Iterable[int] | None = None,
     kind: type[RaftGroup] = RaftGroup,
-    secret: Secret | None = None,
+    secret: SecretSource | None = None,
     tls: Certificates | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """A running cluster; stopped at the end."""

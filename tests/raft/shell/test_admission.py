@@ -1,11 +1,13 @@
 """A cluster with a secret on real sockets: members and clients that know it are served, strangers learn nothing."""
 
+import logging
 import socket
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from click.testing import CliRunner
@@ -18,11 +20,21 @@ from raft.errors import NotAdmitted, ProtocolError
 from raft.group import RaftGroup
 from raft.messages import VoteReply
 from raft.model import Term
+from raft.net import watched_files
 from raft.net.framing import HEADER, FrameDecoder, encode_frame, header_check
 from raft.secret_command import secret as secret_command
-from raft.secret_file import UnusableSecret, credentials_of, make_secret, read_secret
+from raft.secret_file import (
+    SecretFile,
+    UnusableSecret,
+    add_secret,
+    credentials_of,
+    drop_secret,
+    make_secret,
+    read_secret,
+    turn_secret,
+)
 from raft.settings import NodeSettings
-from raft.trust import ADMIN, Secret
+from raft.trust import ADMIN, Secret, Untrusted
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
 SECRET = Secret("a secret that no stranger can guess at all")
@@ -225,7 +237,7 @@ def test_a_made_secret_is_for_its_owner_alone_and_is_never_overwritten(tmp_path:
     path = tmp_path / "secret"
     made = make_secret(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert read_secret(path) == made
+    assert read_secret(path).now() == made.now()
     with pytest.raises(FileExistsError):
         make_secret(path)
 
@@ -254,10 +266,86 @@ def test_the_command_makes_a_secret_once_and_names_the_next_step(tmp_path: Path)
     path = tmp_path / "secret"
     made = CliRunner().invoke(secret_command, [str(path)])
     assert (made.exit_code, f"--secret-file {path}" in made.stdout) == (0, True)
-    before = read_secret(path)
+    before = read_secret(path).now()
     again = CliRunner().invoke(secret_command, [str(path)])
     assert (again.exit_code, "is there already" in again.stderr) == (2, True)
-    assert read_secret(path) == before
+    assert read_secret(path).now() == before
+
+
+def test_the_command_replaces_a_secret_in_three_steps_and_refuses_them_out_of_order(tmp_path: Path) -> None:
+    path = tmp_path / "secret"
+
+    def step(*flags: str) -> tuple[int, Secret]:
+        return CliRunner().invoke(secret_command, [*flags, str(path)]).exit_code, read_secret(path).now()
+
+    _, earlier = step()
+    assert [step("--turn"), step("--drop")] == [(2, earlier)] * 2
+    added, both = step("--add")
+    assert (added, both.text, both.other is None) == (0, earlier.text, False)
+    assert both.other not in (None, earlier.text)
+    assert step("--add") == (2, both)
+    assert step("--turn") == (0, Secret(both.other or "", earlier.text))
+    assert step("--drop") == (0, Secret(both.other or ""))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [found.name for found in tmp_path.iterdir()] == ["secret"]
+
+
+@attrs.define
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_changed_secret_is_used_from_the_next_connection_and_a_damaged_file_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock = tmp_path / "secret", Clock()
+    make_secret(path)
+    held = SecretFile(path, clock)
+    one, two = credentials_of(held, "c", "1"), credentials_of(held, "c", "2")
+    begun = two.accept(WIRE, 0.0)
+    for act in (add_secret, turn_secret, drop_secret):
+        before = held.now()
+        act(path)
+        assert held.now() == before  # not looked at more than once a second
+        clock.now += 1.0
+        assert held.now() == read_secret(path).now() != before
+        dialer, acceptor = one.dial(WIRE, "2"), two.accept(WIRE, 0.0)
+        claim = dialer.step(acceptor.step(0.0, dialer.opening).reply).reply
+        assert acceptor.step(0.0, claim).admitted is not None
+    late = one.dial(WIRE, "2")
+    with pytest.raises(Untrusted, match="a wrong proof"):  # `begun` knows the first secret alone
+        begun.step(0.0, late.step(begun.step(0.0, late.opening).reply).reply)
+    with caplog.at_level(logging.WARNING):
+        known = held.now()
+        for content in ("damaged", "\n".join("abc"), f"{known.text}\n{known.text[:31]}"):
+            path.write_text(content)
+            clock.now += 1.0
+            assert held.now() == held.now() == known
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3 + ["ERROR"] * 3
+
+
+async def test_the_secret_of_a_group_is_replaced_while_it_serves_and_the_earlier_one_opens_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watched_files, "LOOK_EVERY_S", 0.0)
+    path = tmp_path / "secret"
+    earlier = make_secret(path).now()
+    async with local_cluster(tmp_path, 3, secret=read_secret(path)) as cluster:
+        addresses = [f"{host}:{port}" for host, port in cluster.members.values()]
+        async with Client(addresses, CLUSTER_ID, secret=read_secret(path)) as client:
+            for number, act in enumerate((add_secret, turn_secret, drop_secret)):
+                act(path)
+                restarted = (await cluster.leader()).status()["node"]
+                assert isinstance(restarted, int)
+                await cluster.stop(restarted)
+                await cluster.start(restarted)
+                assert (await client.append([b"%d" % number])).base_offset == number
+            for host, port in cluster.members.values():
+                with pytest.raises(NotAdmitted):
+                    await Connection.connect(host, port, CLUSTER_ID, secret=earlier)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
