@@ -4,6 +4,7 @@ By default JetStream syncs its files every two minutes, and acknowledges before:
 cache.
 """
 
+import contextlib
 import json
 import re
 import shutil
@@ -46,7 +47,7 @@ class NatsCluster(BenchCluster):
             lane = LoadLane(self.ports[member], conversation)
         except OSError:
             return {}
-        with lane.stream as stream:
+        with contextlib.closing(lane.stream) as stream:
             try:
                 lane.greet()
                 stream.settimeout(ASK_WITHIN_S)

@@ -25,6 +25,7 @@ from jepsen_like.bench.kafka.command import kafka
 from jepsen_like.bench.own_cluster import OWN_SYSTEMS
 from jepsen_like.bench.rocketmq.command import rocketmq
 from jepsen_like.bench.sections import BenchPlan, RaftMeasurement
+from jepsen_like.bench.security.command import security
 from jepsen_like.bench.systems import BenchSystem
 from jepsen_like.cli import ExitStatus
 
@@ -77,3 +78,4 @@ def raft(**flags: Any) -> ExitStatus:
 
 bench.add_command(kafka)
 bench.add_command(rocketmq)
+bench.add_command(security)

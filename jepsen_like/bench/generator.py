@@ -5,7 +5,7 @@ request to the kernel until its whole acknowledgement was read. The generator's 
 """
 
 import select
-import socket
+import ssl
 import time
 from collections.abc import Iterable, Sequence
 from typing import Generic, Self, TypeVar
@@ -13,7 +13,7 @@ from typing import Generic, Self, TypeVar
 import attrs
 
 from jepsen_like.bench.conversation import Conversation
-from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.bench.streams import connect
 
 PATIENCE_S = 30.0
 """A server may be silent for this long before a load is given up."""
@@ -38,9 +38,8 @@ class LoadLane:
 
     __slots__ = ("conversation", "started_ns", "stream", "unsent")
 
-    def __init__(self, port: int, conversation: Conversation) -> None:
-        self.stream = socket.create_connection((LOOPBACK, port), timeout=PATIENCE_S)
-        self.stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, port: int, conversation: Conversation, tls: ssl.SSLContext | None = None) -> None:
+        self.stream = connect(port, tls, PATIENCE_S)
         self.conversation = conversation
         self.unsent = b""
         self.started_ns = 0
@@ -105,6 +104,8 @@ class EpollConnections(Generic[LaneT]):
     def _take(self, lane: LaneT) -> int:
         try:
             chunk = lane.stream.recv(READ_BYTES)
+        except BlockingIOError:
+            return 0  # what has come is no data, or not a whole record
         except OSError as error:
             raise LoadFailed(f"a connection broke: {error}") from error
         conversation = lane.conversation
@@ -134,8 +135,8 @@ class EpollConnections(Generic[LaneT]):
 class Generator(EpollConnections[LoadLane]):
     """One request under way on each connection."""
 
-    def __init__(self, port: int, conversations: Iterable[Conversation]) -> None:
-        super().__init__(LoadLane(port, conversation) for conversation in conversations)
+    def __init__(self, port: int, conversations: Iterable[Conversation], tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(LoadLane(port, conversation, tls) for conversation in conversations)
 
     def run(self, seconds: float) -> Sample:
         """Drive the load for `seconds`, then wait for the last answers. Returns the latencies.

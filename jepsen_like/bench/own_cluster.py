@@ -1,13 +1,15 @@
 """quorumlog itself under measurement: three `quorumlog node` processes with default settings."""
 
 import contextlib
-import socket
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
 from jepsen_like.bench.conversation import BATCHES, FULL, LARGE, ONE, LoadShape
-from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation
+from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
+from jepsen_like.bench.own_wire import CLUSTER_ID, QuorumlogConversation, greeting
 from jepsen_like.bench.processes import BenchProcess
+from jepsen_like.bench.streams import connect
 from jepsen_like.bench.systems import NODES, BenchCluster, BenchSystem
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.port import port
@@ -15,6 +17,7 @@ from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.processes import raft_command
 from raft import client_codec
 from raft.net.framing import FrameDecoder
+from raft.trust import SecretSource
 
 STATUS_WITHIN_S = 2.0
 KEPT_BYTES = 128 * 2**20
@@ -23,14 +26,18 @@ KEPT_BYTES = 128 * 2**20
 class QuorumlogCluster(BenchCluster):
     """Three nodes."""
 
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess], guard: Guard = OPEN) -> None:
+        super().__init__(ports, members, guard)
+        self._secret = guard.known_secret()
+
     def converse(self, load: LoadShape, lane: int) -> QuorumlogConversation:
         """See `BenchCluster`."""
-        return QuorumlogConversation(load)
+        return QuorumlogConversation(load, self._secret)
 
     def status(self, member: int) -> dict[str, object] | None:
         """Returns a node's own status; None if it does not answer."""
         with contextlib.suppress(OSError):
-            return status_of(self.ports[member])
+            return status_of(self.ports[member], self._secret, self.tls)
         return None
 
     def statuses(self) -> list[dict[str, object]]:
@@ -62,23 +69,28 @@ def number(status: dict[str, object], name: str) -> int:
     return value
 
 
-def status_of(port: int) -> dict[str, object]:
+def status_of(port: int, secret: SecretSource | None = None, tls: ssl.SSLContext | None = None) -> dict[str, object]:
     """Returns the STATUS of one node. Raises `OSError` if it does not answer."""
-    decoder = FrameDecoder(2**20)
-    hello = client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
-    with socket.create_connection((LOOPBACK, port), timeout=STATUS_WITHIN_S) as connection:
-        connection.sendall(hello + client_codec.encode_bare(client_codec.STATUS, 1))
+    decoder, begun = FrameDecoder(2**20), greeting(secret)
+    with contextlib.closing(connect(port, tls, STATUS_WITHIN_S)) as connection:
+        connection.sendall(begun.begin())
         while chunk := connection.recv(65536):
-            for message_type, body, _ in decoder.feed(chunk):
-                if message_type == client_codec.STATUS_REPLY:
-                    reply = client_codec.decode_reply(message_type, body)[1]
+            for frame in decoder.feed(chunk):
+                if frame[0] == client_codec.STATUS_REPLY:
+                    reply = client_codec.decode_reply(frame[0], frame[1])[1]
                     assert isinstance(reply, dict)
                     return reply
+                answer = begun.answer(frame)
+                asked = client_codec.encode_bare(client_codec.STATUS, 1)
+                connection.sendall(answer if isinstance(answer, bytes) else asked)
     raise ConnectionError("the node closed the connection")
 
 
-def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = ()) -> QuorumlogCluster:
+def quorumlog(
+    directory: Path, ports: Sequence[int], settings: Sequence[str] = (), protection: Protection = PLAIN
+) -> QuorumlogCluster:
     """Three nodes, not started yet."""
+    guard = protection.guard(directory)
     addresses = {node: (LOOPBACK, port) for node, port in enumerate(ports, start=1)}
     members = []
     for node, address in addresses.items():
@@ -91,9 +103,11 @@ def quorumlog(directory: Path, ports: Sequence[int], settings: Sequence[str] = (
             peers={peer: at for peer, at in addresses.items() if peer != node},
             advertised={},
             mode=RaftMode.of(settings),
+            secret=guard.secret,
+            tls=guard.tls,
         )
-        members.append(BenchProcess(raft_command(plan), home))
-    return QuorumlogCluster(ports, members)
+        members.append(BenchProcess([protection.python, *raft_command(plan)[1:]], home))
+    return QuorumlogCluster(ports, members, guard)
 
 
 def page_cache(directory: Path, ports: Sequence[int]) -> QuorumlogCluster:

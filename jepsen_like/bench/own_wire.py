@@ -2,26 +2,36 @@
 
 from jepsen_like.bench.conversation import LoadShape, NotAnAnswer, payload
 from raft import client_codec
-from raft.net.framing import HEADER, PROTOCOL_VERSION
+from raft.admission import Greeting
+from raft.net.framing import HEADER, PROTOCOL_VERSION, Frame
 from raft.record_batch import pack_batch
+from raft.secret_file import credentials_of
+from raft.trust import ADMIN, ANY, SecretSource
 
 CLUSTER_ID = "bench"
+
+
+def greeting(secret: SecretSource | None) -> Greeting:
+    """Returns the beginning of a connection: the proof of the secret, where there is one, and HELLO."""
+    credentials = None if secret is None else credentials_of(secret, CLUSTER_ID, ADMIN)
+    return Greeting(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0), ANY, credentials)
 
 
 class QuorumlogConversation:
     """See `Conversation`. Headers are checked whole; whether the records are there is counted at the end of a run."""
 
-    def __init__(self, load: LoadShape) -> None:
+    def __init__(self, load: LoadShape, secret: SecretSource | None = None) -> None:
         self.greeted = False
         self.owed = b""
         self.refusal = ""
+        self._greeting = greeting(secret)
         records = [payload(load.record_bytes, number) for number in range(load.batch)]
         self._request = client_codec.encode_append(1, pack_batch(records))
         self._rest = b""
 
     def hello(self) -> bytes:
-        """HELLO."""
-        return client_codec.encode_hello(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0))
+        """HELLO, or the opening of the proof before it."""
+        return self._greeting.begin()
 
     def request(self) -> bytes:
         """APPEND."""
@@ -42,18 +52,21 @@ class QuorumlogConversation:
             if message_type == client_codec.APPENDED:
                 done += 1
             else:
-                self._other(message_type, chunk[at + HEADER.size : end])
+                self._other((message_type, chunk[at + HEADER.size : end], 0))
             at = end
         self._rest = chunk[at:]
         return done
 
-    def _other(self, message_type: int, body: bytes) -> None:
-        if message_type == client_codec.HELLO_REPLY:
-            self.greeted = True
-        elif message_type == client_codec.ERROR:
+    def _other(self, frame: Frame) -> None:
+        message_type, body, _ = frame
+        if message_type == client_codec.ERROR:
             self.refusal = str(client_codec.decode_error(body)[1])
-        else:
+        elif self.greeted:
             raise NotAnAnswer(f"message type {message_type} answers no append")
+        else:
+            answer = self._greeting.answer(frame)
+            self.greeted = not isinstance(answer, bytes)
+            self.owed += answer if isinstance(answer, bytes) else b""
 
 
 class EchoConversation:

@@ -11,6 +11,7 @@ import attrs
 
 from jepsen_like.bench.conversation import FULL, LOADS, Conversation, LoadShape
 from jepsen_like.bench.generator import Generator
+from jepsen_like.bench.guard import OPEN, Guard
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.cluster.ports import ReservedPorts
 
@@ -25,9 +26,12 @@ class RecordsMissing(Exception):
 class BenchCluster(ABC):
     """Three processes of one system; clients reach each by its own port, at the same place in `members` and `ports`."""
 
-    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess]) -> None:
+    def __init__(self, ports: Sequence[int], members: Sequence[BenchProcess], guard: Guard = OPEN) -> None:
         self.ports = ports
         self.members = members
+        self.guard = guard
+        self.tls = guard.context()
+        """Of clients; None where they speak plain text."""
 
     @abstractmethod
     def converse(self, load: LoadShape, lane: int) -> Conversation:
@@ -68,7 +72,7 @@ class BenchCluster(ABC):
         """Connections for a load, to the leader."""
         self.prepare(load)
         conversations = [self.converse(load, lane) for lane in range(load.connections)]
-        with Generator(self.ports[self.led_by()], conversations) as generator:
+        with Generator(self.ports[self.led_by()], conversations, self.tls) as generator:
             yield generator
 
 

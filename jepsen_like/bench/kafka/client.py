@@ -59,7 +59,7 @@ class Stopwatch:
 
 def producer_of(question: Mapping[str, Any]) -> tuple[Producer, int]:
     """Returns a producer, and how many records it has sent: one to each partition, to make all connections."""
-    producer = Producer({"bootstrap.servers": question["bootstrap"], "log_level": 0, **question["settings"]})
+    producer = Producer({**question["client"], **question["settings"]})
     for number in range(question["partitions"]):
         producer.produce(
             question["topic"], bytes(question["record_bytes"]), partition=number, on_delivery=note_latency([])
@@ -127,9 +127,7 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
     """All of a topic from the beginning, again until the seconds are over. Latencies: of each whole reading."""
-    consumer = Consumer(
-        {"bootstrap.servers": question["bootstrap"], "log_level": 0, "group.id": "reader", "enable.auto.commit": False}
-    )
+    consumer = Consumer({**question["client"], "group.id": "reader", "enable.auto.commit": False})
     places = [TopicPartition(question["topic"], number, 0) for number in range(question["partitions"])]
     total, count = question["records"], 0
     latencies: list[int] = []

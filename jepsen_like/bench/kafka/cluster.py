@@ -10,12 +10,14 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
 from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
 from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.bench.kafka.own import own_brokers
 from jepsen_like.bench.processes import BenchProcess, running, until
 from jepsen_like.bench.systems import Contender, lend_directory
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+from jepsen_like.systems.kafka.client_config import security_config
 
 ASK_WITHIN_S = 2.0
 """Of one question; a broker that was just killed answers none."""
@@ -31,9 +33,16 @@ COMMON_SETTINGS: Mapping[str, str] = {
 class KafkaCluster:
     """Three brokers, ids from 1; `members[0]` is the process of broker 1. No members: they belong to another."""
 
-    def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = ()) -> None:
+    def __init__(self, bootstrap: str, members: Sequence[BenchProcess] = (), guard: Guard = OPEN) -> None:
         self.bootstrap = bootstrap
         self.members = members
+        tls = guard.tls
+        self.client: Mapping[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "log_level": 0,
+            **({} if tls is None else security_config(str(tls.authority), str(tls.keystore))),
+        }
+        """The settings of every client."""
         self._clients: dict[str, AdminClient] = {}
 
     @property
@@ -43,7 +52,7 @@ class KafkaCluster:
 
     def _client(self, purpose: str) -> AdminClient:
         if purpose not in self._clients:
-            self._clients[purpose] = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            self._clients[purpose] = AdminClient(dict(self.client))
         return self._clients[purpose]
 
     def brokers(self) -> frozenset[int]:
@@ -131,6 +140,8 @@ class KafkaSystem(Contender):
     ports: int = BROKERS
     start: Callable[[Path, Sequence[int], Mapping[str, str]], Sequence[BenchProcess]]
     """Brokers that are not started yet, in a directory, on so many ports, with settings."""
+    protection: Protection = PLAIN
+    """Of the brokers that `start` returns."""
 
     @contextmanager
     def cluster(self, directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[KafkaCluster]:
@@ -138,7 +149,7 @@ class KafkaSystem(Contender):
         with lend_directory(directory), ReservedPorts(self.ports) as reserved:
             members = self.start(directory, reserved.ports, {**COMMON_SETTINGS, **(settings or {})})
             with running(members):
-                cluster = KafkaCluster(addresses(reserved.ports), members)
+                cluster = KafkaCluster(addresses(reserved.ports), members, self.protection.guard(directory))
                 cluster.await_brokers()
                 yield cluster
 

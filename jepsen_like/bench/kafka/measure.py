@@ -126,7 +126,7 @@ class KafkaDriver:
     def _question(self, ask: str, load: KafkaLoad, topic: str, **more: Any) -> dict[str, Any]:
         return {
             "ask": ask,
-            "bootstrap": self._cluster.bootstrap,
+            "client": self._cluster.client,
             "topic": topic,
             "partitions": load.partitions,
             "record_bytes": load.record_bytes,
@@ -142,7 +142,7 @@ class KafkaDriver:
 
     def _count_held(self, topic: str, partitions: int) -> int:
         """Returns the number of records that a new topic holds, as its brokers report it."""
-        consumer = Consumer({"bootstrap.servers": self._cluster.bootstrap, "group.id": "counter", "log_level": 0})
+        consumer = Consumer({**self._cluster.client, "group.id": "counter"})
         held = 0
 
         def count_partition(number: int) -> bool:

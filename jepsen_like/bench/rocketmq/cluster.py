@@ -10,6 +10,7 @@ from pathlib import Path
 import attrs
 
 from jepsen_like.bench.conversation import LoadShape
+from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.bench.rocketmq.apache import apache_broker, apache_nameserver
 from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
@@ -37,8 +38,10 @@ UNANSWERED = (OSError, MalformedFrame, BadBody, BadHeader, KeyError)
 class RocketCluster(BenchCluster):
     """Started brokers; `members` and `ports` are in the same places, and `topic` is what is written to."""
 
-    def __init__(self, places: Places, nameserver: BenchProcess, members: Sequence[BenchProcess]) -> None:
-        super().__init__([each.port for each in places.brokers], members)
+    def __init__(
+        self, places: Places, nameserver: BenchProcess, members: Sequence[BenchProcess], guard: Guard = OPEN
+    ) -> None:
+        super().__init__([each.port for each in places.brokers], members, guard)
         self.topic = "bench"
         self.masters = places.masters
         """Of fixed roles, as places among the members."""
@@ -123,6 +126,8 @@ class RocketSystem(Contender):
     broker: Callable[[Path, BrokerPlace, Sequence[BrokerPlace], Mapping[str, str]], BenchProcess]
     settings: Callable[[RocketBenchMode], Mapping[str, str] | None]
     """Of a mode; None if there is no such mode."""
+    protection: Protection = PLAIN
+    """Of the processes. Loads speak TLS where they do; questions speak plain text, which they take, too."""
 
     @contextlib.contextmanager
     def cluster(self, directory: Path, mode: RocketBenchMode) -> Iterator[RocketCluster]:
@@ -134,7 +139,7 @@ class RocketSystem(Contender):
             places = Places.of(mode.layout, reserved.ports)
             nameserver = self.nameserver(directory, places.nameserver)
             members = [self.broker(directory, each, places.group, settings) for each in places.brokers]
-            cluster = RocketCluster(places, nameserver, members)
+            cluster = RocketCluster(places, nameserver, members, self.protection.guard(directory))
             with running([nameserver]):
                 until(lambda: listens(places.nameserver.port), "name server", members=[nameserver])
                 with running(members):

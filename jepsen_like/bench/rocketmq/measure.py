@@ -166,7 +166,7 @@ class RocketDriver:
         topic, lanes = self._cluster.topic, range(load.connections)
         consumers = [PullConversation(topic, lane % QUEUES) for lane in lanes if load.reads]
         producers = [SendConversation(topic, load.record_bytes, load.batch, lane) for lane in lanes if not load.reads]
-        with WindowedLoad(self._port, [*consumers, *producers], load.window) as windowed:
+        with WindowedLoad(self._port, [*consumers, *producers], load.window, self._cluster.tls) as windowed:
             sample = windowed.run(seconds)
         messages = sum(each.messages for each in consumers)
         return sample, messages if load.reads else len(sample.latencies_ns) * load.batch

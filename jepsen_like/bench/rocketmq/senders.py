@@ -6,6 +6,7 @@ kernel until its answer was read; answers may come in any order.
 
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -23,8 +24,8 @@ class WindowLane(LoadLane):
 
     __slots__ = ("begun_ns", "numbered")
 
-    def __init__(self, port: int, conversation: RocketConversation) -> None:
-        super().__init__(port, conversation)
+    def __init__(self, port: int, conversation: RocketConversation, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(port, conversation, tls)
         self.numbered = conversation
         self.begun_ns: dict[int, int] = {}
 
@@ -35,8 +36,10 @@ class WindowedLoad(EpollConnections[WindowLane]):
     peer = "broker"
     asked = "request"
 
-    def __init__(self, port: int, conversations: Iterable[RocketConversation], window: int) -> None:
-        super().__init__(WindowLane(port, conversation) for conversation in conversations)
+    def __init__(
+        self, port: int, conversations: Iterable[RocketConversation], window: int, tls: ssl.SSLContext | None = None
+    ) -> None:
+        super().__init__(WindowLane(port, conversation, tls) for conversation in conversations)
         self._window = window
 
     def run(self, seconds: float) -> Sample:

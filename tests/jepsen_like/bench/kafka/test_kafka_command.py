@@ -51,7 +51,7 @@ def test_what_the_client_cannot_do_is_an_answer_with_its_reason(tmp_path: Path) 
     settings = {"message.timeout.ms": 200, "acks": "all"}
     question = {
         "ask": "one",
-        "bootstrap": "127.0.0.1:9",
+        "client": {"bootstrap.servers": "127.0.0.1:9", "log_level": 0},
         "topic": "t",
         "partitions": 1,
         "record_bytes": 1,

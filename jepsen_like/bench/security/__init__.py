@@ -1,0 +1,1 @@
+"""The price of a secret and of TLS, for each system of ours."""
