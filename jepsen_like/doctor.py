@@ -123,6 +123,8 @@ def injectors() -> Iterator[Injector]:
     yield Injector("network namespaces with one switch (--network namespaces)", packets, namespaces.lacking())
     links = kinds_where(lambda kind: kind.lane is Lane.NETWORK)
     loop = loopback()
+    keys = kinds_where(lambda kind: kind.lane is Lane.KEYS)
+    yield Injector("the files of the cluster's secret and certificates", keys, None)
     yield Injector("forwarders between the processes", links, None if loop.fine else f"{loop.detail}; run: {loop.mend}")
     yield Injector("signals, and files of a node that is down", tuple(kinds), signals_lacking())
 

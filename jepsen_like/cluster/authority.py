@@ -11,7 +11,7 @@ import datetime
 import ipaddress
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,9 @@ class Authority:
                     f"{directory} has only one of {certificate.name} and {key.name}; restore the other, or remove it"
                 )
             if not key.exists():
-                return cls._make(directory, certificate, key)
+                made = cls.fresh(directory)
+                made.save()
+                return made
             loaded = serialization.load_pem_private_key(key.read_bytes(), None)
             if not isinstance(loaded, ec.EllipticCurvePrivateKey):
                 raise UnusableAuthority(f"{key} is no key of this command; choose another directory")
@@ -66,7 +68,8 @@ class Authority:
             raise UnusableAuthority(f"cannot use {directory}: {error}; choose another directory") from None
 
     @classmethod
-    def _make(cls, directory: Path, certificate: Path, key: Path) -> "Authority":
+    def fresh(cls, directory: Path) -> "Authority":
+        """Returns another authority for the directory, which is in none of its files yet."""
         own = ec.generate_private_key(ec.SECP256R1())
         name = _subject("quorumlog throw-away CA")
         made = (
@@ -76,9 +79,23 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(own.public_key()), critical=False)
             .sign(own, hashes.SHA256())
         )
-        _write(key, _pem_of(own), mode=0o600)
-        _write(certificate, made.public_bytes(serialization.Encoding.PEM), mode=0o644)
         return cls(directory, made, own)
+
+    def save(self, *trusted: "Authority") -> None:
+        """Let the files of the directory hold this authority, and the certificates of others that are `trusted` too."""
+        _write(self.directory / f"{AUTHORITY}.key", _pem_of(self._key), mode=0o600)
+        _write(self.certificate, b"".join(each.pem for each in (self, *trusted)), mode=0o644)
+
+    @property
+    def pem(self) -> bytes:
+        """The certificate of the authority itself."""
+        pem: bytes = self._certificate.public_bytes(serialization.Encoding.PEM)
+        return pem
+
+    @property
+    def number(self) -> str:
+        """The serial number of the authority's certificate, shortened."""
+        return f"{self._certificate.serial_number:x}"[:8]
 
     @property
     def certificate(self) -> Path:
@@ -134,13 +151,57 @@ class Authority:
 CLIENT: Final = "client"
 
 
+class ClusterPapers:
+    """The certificates of a cluster's members and of a client, all in one directory, and of the authority behind them.
+
+    They are replaced while they are used, the authority with them, by `add`, `turn` and `drop`.
+    """
+
+    def __init__(self, directory: Path, members: Iterable[int], hosts: Iterable[str] = ()) -> None:
+        """Make them, by the authority of the directory. Raises `UnusableAuthority`."""
+        self._authority = Authority.at(directory)
+        self._hosts = tuple(hosts)
+        self.nodes: Mapping[int, TlsPaths] = {member: self._authority.files_of(f"node-{member}") for member in members}
+        self.client = self._authority.files_of(CLIENT)
+        self._others: tuple[Authority, ...] = ()
+        self._issue()
+
+    def add(self) -> str:
+        """Trust a fresh authority in addition to the present one. Returns what is trusted."""
+        self._others = (Authority.fresh(self._authority.directory),)
+        return self._save()
+
+    def turn(self) -> str:
+        """Issue all certificates again, by the authority that was added; the earlier one is still trusted."""
+        (following,) = self._others
+        self._others, self._authority = (self._authority,), following
+        told = self._save()
+        self._issue()
+        return told
+
+    def drop(self) -> str:
+        """Trust only the authority that has issued the present certificates."""
+        self._others = ()
+        return self._save()
+
+    def _save(self) -> str:
+        self._authority.save(*self._others)
+        also = "".join(f", {other.number} is trusted too" for other in self._others)
+        return f"authority {self._authority.number} issues{also}"
+
+    def _issue(self) -> None:
+        for member in self.nodes:
+            self._authority.issue_node(f"node-{member}", self._hosts)
+        self._authority.issue_client(CLIENT)
+
+
 def certify(directory: Path, members: Iterable[int], hosts: Iterable[str] = ()) -> tuple[dict[int, TlsPaths], TlsPaths]:
     """Returns fresh files of each member of a cluster, and of a client, by the authority of `directory`.
 
     Raises `UnusableAuthority`.
     """
-    authority, named = Authority.at(directory), tuple(hosts)
-    return {member: authority.issue_node(f"node-{member}", named) for member in members}, authority.issue_client(CLIENT)
+    papers = ClusterPapers(directory, members, hosts)
+    return dict(papers.nodes), papers.client
 
 
 def _subject(name: str) -> x509.Name:

@@ -9,11 +9,12 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar, assert_never
+from typing import TYPE_CHECKING, Any, Final, TypeVar, assert_never
 
 import attrs
 import trio
 
+from jepsen_like.cluster.keys import Keys
 from jepsen_like.cluster.location import Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
@@ -29,8 +30,11 @@ from jepsen_like.port.observations import (
     TurnReported,
     TurnSeen,
 )
-from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System, TlsPaths
+from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.port.wires import Address, Network, Pair, Wires
+
+if TYPE_CHECKING:
+    from jepsen_like.cluster.authority import ClusterPapers
 
 START_WITHIN_S: Final = 30.0
 """A node starts to listen within this time: five interpreters at once on two busy cores need several seconds."""
@@ -59,24 +63,30 @@ class Cluster:
         roles: list[RoleSeen],
         starts: list[StartSeen],
         turns: list[TurnSeen],
+        keys: Keys,
     ) -> None:
         self.access = access
+        self.keys = keys
         self.system = system
         self.mode = mode
         self.members = {member.id: member for member in members}
         self.nodes = dict(nodes)
-        self.network: Wires = site.wires
         self.client_addresses = dict(site.clients)
         """The addresses at which clients reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
         self.control: Control = system.control(mode, access, self.direct, self._can_answer)
-        self._through = dict(site.through)
+        self._site = site
         self._plans = dict(plans)
         self._promoted: tuple[int, ...] = ()
         self.roles = roles
         self.starts = starts
         self.turns = turns
         self._nursery = nursery
+
+    @property
+    def network(self) -> Wires:
+        """The ways between its processes."""
+        return self._site.wires
 
     @property
     def cluster_id(self) -> str:
@@ -185,7 +195,7 @@ class Cluster:
 
         async def try_one(way: Pair | int) -> None:
             node = way if isinstance(way, int) else way[1]
-            address = self.client_addresses[way] if isinstance(way, int) else self._through[way]
+            address = self.client_addresses[way] if isinstance(way, int) else self._site.through[way]
             deadline = trio.current_time() + CARRIES_WITHIN_S
             why: str | None = "it has not started yet"
             while self._can_answer(node) and trio.current_time() < deadline:
@@ -303,8 +313,9 @@ async def open_cluster(
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
         site = await stack.enter_async_context(_open_site(network, ids, seed))
-        papers, client = _certify(directory / TLS_DIRECTORY, site) if tls else ({}, None)
-        access = Access(cluster_id, system.keep_secret(directory), client)
+        papers = _certify(directory / TLS_DIRECTORY, site) if tls else None
+        access = Access(cluster_id, system.keep_secret(directory), papers.client if papers else None)
+        keys = Keys(access.secret, system.secret_steps(), papers)
         processes, plans = {}, {}
         for member in members:
             node, machine = member.id, machines[member.id]
@@ -317,14 +328,16 @@ async def open_cluster(
                 advertised=site.clients,
                 mode=mode,
                 secret=access.secret,
-                tls=papers.get(node),
+                tls=papers.nodes[node] if papers else None,
                 boot_id=machine.boot_id,
             )
             processes[node] = NodeProcess(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
             )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(access, system, mode, members, processes, plans, site, nursery, roles, starts, turns)
+            cluster = Cluster(
+                access, system, mode, members, processes, plans, site, nursery, roles, starts, turns, keys
+            )
             try:
                 await cluster.start(ids)
                 for machine in machines.values():
@@ -337,11 +350,11 @@ async def open_cluster(
                 nursery.cancel_scope.cancel()
 
 
-def _certify(directory: Path, site: Site) -> tuple[Mapping[int, TlsPaths], TlsPaths]:
-    from jepsen_like.cluster.authority import certify  # its package is an extra
+def _certify(directory: Path, site: Site) -> "ClusterPapers":
+    from jepsen_like.cluster.authority import ClusterPapers  # its package is an extra
 
     dialled = (*site.listen.values(), *site.clients.values(), *site.peers.values(), *site.direct.values())
-    return certify(directory, site.listen, hosts=sorted({host for host, _ in dialled}))
+    return ClusterPapers(directory, site.listen, hosts=sorted({host for host, _ in dialled}))
 
 
 def _open_site(network: Network, nodes: Iterable[int], seed: int) -> AbstractAsyncContextManager[Site]:

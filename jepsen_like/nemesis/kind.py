@@ -59,6 +59,8 @@ class NemesisKind(abc.ABC):
     lane: ClassVar[Lane]
     targets: ClassVar[tuple[Target, ...]]
     """The targets it can hit in addition to the leader."""
+    hits_first: ClassVar[Target] = Target.LEADER
+    """The target that every run has at least once."""
     serves_within_s: ClassVar[float] = 10.0
     """The group may be without service for this long after all is healed; after a longer time a run is undecided.
 

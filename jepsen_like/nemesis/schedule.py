@@ -1,6 +1,6 @@
 """Which faults a run will see and when: a pure function of the seed, the kinds, the length and the number of nodes.
 
-- Every kind hits the node that leads at that moment at least once in any run, and `LEADER_HITS_PER_120_S` times in 120
+- Every kind hits the node that leads at that moment (or all, if it concerns all) at least once in any run, and `LEADER_HITS_PER_120_S` times in 120
   s where there is room for it; one hit of each kind comes first, so that a run cut short has had them.
 - What remains of the time goes to other targets (followers, minorities, majorities, everything) drawn from the seed;
   the first that a kind names comes first.
@@ -55,6 +55,10 @@ class Drawable(Protocol):
     @property
     def targets(self) -> tuple[Target, ...]:
         """The targets it can hit in addition to the leader; may be empty."""
+
+    @property
+    def hits_first(self) -> Target:
+        """The target that every run has: the leader, but for kinds that concern all."""
 
     @property
     def is_alone(self) -> bool:
@@ -129,15 +133,15 @@ def _room(kinds: int, duration_s: float, span_s: float) -> tuple[int, int]:
 def _order(
     rng: random.Random, kinds: Sequence[Drawable], leader_hits: int, slots: int
 ) -> list[tuple[Drawable, Target]]:
-    first = [(kind, Target.LEADER) for kind in kinds]
+    first = [(kind, kind.hits_first) for kind in kinds]
     rng.shuffle(first)
-    rest = [(kind, Target.LEADER) for kind in kinds for _ in range(leader_hits - 1)]
+    rest = [(kind, kind.hits_first) for kind in kinds for _ in range(leader_hits - 1)]
     waiting = {kind.name: list(kind.targets[:1]) for kind in kinds}
     while len(first) + len(rest) < slots:
         kind = rng.choice(kinds)
         targets = waiting[kind.name]
         if not targets:  # each once, before one comes again
-            targets += rng.sample(kind.targets, len(kind.targets)) or [Target.LEADER]
+            targets += rng.sample(kind.targets, len(kind.targets)) or [kind.hits_first]
         rest.append((kind, targets.pop()))
     rng.shuffle(rest)
     return first + rest
@@ -145,8 +149,8 @@ def _order(
 
 def _overlapping(rng: random.Random, fault: Fault, kinds: Sequence[Drawable]) -> Fault:
     kind = rng.choice(kinds)
-    hits_leader = not kind.targets or rng.random() < OVERLAP_LEADER_CHANCE
-    target = Target.LEADER if hits_leader else rng.choice(kind.targets)
+    hits_first = not kind.targets or rng.random() < OVERLAP_LEADER_CHANCE
+    target = kind.hits_first if hits_first else rng.choice(kind.targets)
     later_s = fault.hold_s * rng.uniform(0.1, 0.5)
     hold_s = (fault.hold_s - later_s) * rng.uniform(0.6, 1.0)
     return Fault(

@@ -6,6 +6,7 @@ from typing import Final
 
 from jepsen_like.nemesis.contents import DamagedFiles, Vanished
 from jepsen_like.nemesis.disks import DiskError, DiskFull, DiskShort, DiskSlow
+from jepsen_like.nemesis.keys import Rotate
 from jepsen_like.nemesis.kind import Here, Kinds, NemesisKind
 from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, ShrinkIsr, Slow, Throttle
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
@@ -19,6 +20,7 @@ _KINDS: Final[tuple[type[NemesisKind], ...]] = (
     *(Power, ClockJump, ClockDrift),
     *(DiskSlow, DiskShort, DiskFull, DiskError, DamagedFiles, Vanished),
     *(Wipe, PromoteByHand, WipeMaster, ShrinkIsr),
+    Rotate,
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind() for kind in _KINDS})
 

@@ -36,6 +36,8 @@ class Lane(enum.StrEnum):
     NETWORK = "network"
     MACHINE = "machine"
     """Processes, disks and clocks."""
+    KEYS = "keys"
+    """Secrets and certificates."""
 
 
 Pair = tuple[int, int]

@@ -81,6 +81,19 @@ class TlsPaths:
     """Key and certificate in one."""
 
 
+class SecretSteps(Protocol):
+    """Replaces the secret in a file while processes use it, in three steps."""
+
+    def add(self, file: Path) -> None:
+        """Have a second secret accepted, too."""
+
+    def turn(self, file: Path) -> None:
+        """Have processes prove themselves by the second one, and accept the first."""
+
+    def drop(self, file: Path) -> None:
+        """Have only the one accepted by which processes prove themselves."""
+
+
 @attrs.frozen
 class Access:
     """The way into a cluster for the clients of the harness."""
@@ -325,6 +338,10 @@ class System(abc.ABC):
 
         None for a system without any.
         """
+        return None
+
+    def secret_steps(self) -> SecretSteps | None:
+        """Returns how the secret in that file is replaced; None for a system without one."""
         return None
 
     @abc.abstractmethod

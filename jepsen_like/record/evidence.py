@@ -24,6 +24,7 @@ import numpy as np
 
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.contents import CONTENT_KINDS, TOUCHED
+from jepsen_like.nemesis.keys import ADDED, DROPPED, Rotate
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
@@ -86,6 +87,8 @@ def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> 
         doubts = _of_cuts(fault, nodes)
     elif isinstance(kind := KINDS.get(fault.kind), LinkKind):
         doubts = _of_links(fault, kind.shows)
+    elif fault.kind == Rotate.name:
+        doubts = [] if any(what.startswith(ADDED) for what in fault.observed) else [NOTHING_SEEN]
     else:
         return []  # what other kinds show is theirs to judge
     misses = _misses_target(fault, nodes)
@@ -154,6 +157,8 @@ def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
             text = fault.healed.get(f"{what} of {node}", "")
             if not _is_healed(text):
                 doubts.append(f"the {what} of n{node} is not healed after its end: {text}")
+    if fault.kind == Rotate.name and not any(what.startswith(DROPPED) for what in fault.healed):
+        doubts.append("the earlier keys are still accepted after its end")
     for way in fault.links:
         text = fault.healed.get(way, NOTHING_SEEN)
         if not CARRIED.match(text) and (held.isdisjoint(way.split(">")) or not STRUCK.search(text)):

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from raft.secret_file import make_secret, read_secret
-from raft.trust import Secret
+from raft.secret_file import add_secret, drop_secret, make_secret, read_secret, turn_secret
+from raft.trust import SecretSource
 
 SECRET_NAME: Final = "secret"
 
@@ -18,6 +18,22 @@ def keep_secret(directory: Path) -> Path:
     return path
 
 
-def secret_in(path: Path | None) -> Secret | None:
+class SecretFileSteps:
+    """See `SecretSteps`."""
+
+    def add(self, file: Path) -> None:
+        """See `SecretSteps`."""
+        add_secret(file)
+
+    def turn(self, file: Path) -> None:
+        """See `SecretSteps`."""
+        turn_secret(file)
+
+    def drop(self, file: Path) -> None:
+        """See `SecretSteps`."""
+        drop_secret(file)
+
+
+def secret_in(path: Path | None) -> SecretSource | None:
     """Returns the secret in a file; None without a file. Raises `UnusableSecret`."""
     return None if path is None else read_secret(path)

@@ -16,12 +16,32 @@ import pytest
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.testing.kafka.sync import LocalKafka
+from raft.net.certificates import TlsFiles, client_context
+from raft.secret_file import read_secret
 from tests.house.test_documents import blocks
 
 PAGE = "docs/operations.md"
 QUICK = ["--set=heartbeat_s=0.05", "--set=election_timeout_s_min=0.25", "--set=election_timeout_s_max=0.5"]
 WHOLE_WITHIN_S = 60.0
 BROKERS = [block for block in blocks(PAGE, "sh") if "9092" in block]
+
+
+def test_the_steps_that_replace_secret_and_authority_run_as_their_pages_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (secret,) = (block for block in blocks("docs/security.md", "sh") if "--add" in block)
+    assert execute(["secret", "cluster.secret"]) == ExitStatus.VALID
+    before = read_secret("cluster.secret").now()
+    for line in secret.splitlines():
+        assert line.startswith("#") or execute(shlex.split(line)[1:]) == ExitStatus.VALID, line
+    assert read_secret("cluster.secret").now().text != before.text
+    (authority,) = (block for block in blocks("docs/tls.md", "sh") if "both.pem" in block)
+    assert execute(["ca", "certs"]) == ExitStatus.VALID
+    made, joined = (line for line in authority.splitlines() if not line.startswith("#"))
+    assert execute(shlex.split(made)[1:]) == ExitStatus.VALID
+    subprocess.run(joined, shell=True, check=True, cwd=tmp_path)
+    assert len(client_context(TlsFiles(authority="both.pem")).get_ca_certs()) == 2
 
 
 class Operator:

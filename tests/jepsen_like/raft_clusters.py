@@ -31,11 +31,12 @@ def open_raft_cluster(
     needs: frozenset[Need] = frozenset(),
     network: Network = Network.PROXIES,
     seed: int = 0,
+    tls: bool = False,
 ) -> AbstractAsyncContextManager[Cluster]:
     system = RaftSystem() if command is None else CommandedSystem(command)
     mode = RaftMode.of(settings)
     return open_cluster(
-        directory, system, mode, nodes=nodes, cluster_id="test", needs=needs, network=network, seed=seed
+        directory, system, mode, nodes=nodes, cluster_id="test", needs=needs, network=network, seed=seed, tls=tls
     )
 
 

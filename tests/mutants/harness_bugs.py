@@ -174,11 +174,11 @@ NEMESES: Sequence[Mutant] = (
         module="jepsen_like.nemesis.schedule",
         edits=[
             Edit(
-                "    first = [(kind, Target.LEADER) for kind in kinds]\n",
+                "    first = [(kind, kind.hits_first) for kind in kinds]\n",
                 "    first = [(kind, kind.targets[0]) for kind in kinds]\n",
             ),
             Edit(
-                "    rest = [(kind, Target.LEADER) for kind in kinds for _ in range(leader_hits - 1)]\n",
+                "    rest = [(kind, kind.hits_first) for kind in kinds for _ in range(leader_hits - 1)]\n",
                 "    rest = [(kind, kind.targets[0]) for kind in kinds for _ in range(leader_hits - 1)]\n",
             ),
         ],

@@ -4,7 +4,6 @@ Versions are those that Apache's brokers serve as well. A change is sent to one 
 if the first was certainly not asked, or refused because the controller was elsewhere.
 """
 
-import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
@@ -62,6 +61,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.certificates import Certificates
 
 CLIENT: Final = -1
 END, START = -1, -2
@@ -91,7 +91,7 @@ class KafkaAdministration:
         cluster: DescribeClusterResponse,
         named: Sequence[Address],
         within_s: float,
-        tls: ssl.SSLContext | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
@@ -103,7 +103,7 @@ class KafkaAdministration:
         self._brokers: dict[int, DescribeClusterBroker] = {each.broker_id: each for each in cluster.brokers}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
         """See `Administration`."""
         reasons: dict[str, str] = {}
 

@@ -4,7 +4,6 @@ Each broker's own log is read as a debugging consumer (replica id -2), which any
 """
 
 import collections
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -39,6 +38,7 @@ from kafka_compat.protocol.apis.list_offsets import (
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataPartition, MetadataRequest, MetadataResponse
 from kafka_compat.protocol.batch_header import InvalidBatch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.certificates import Certificates
 
 TOPIC: Final = "log"
 """The topic of a run; its partitions are the objects of the history."""
@@ -93,7 +93,7 @@ class KafkaControl(Control):
         cluster_id: str,
         direct: Mapping[int, Address],
         can_answer: Callable[[int], bool] = lambda node: True,
-        tls: ssl.SSLContext | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         self.topic: str | None = None
         """The topic of the load, once `prepare` has made it."""

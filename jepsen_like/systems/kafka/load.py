@@ -155,18 +155,6 @@ class ClientLoad:
         self._ends |= ends
 
 
-def security_config(tls: TlsPaths | None) -> dict[str, Any]:
-    """Returns the settings with which librdkafka speaks TLS; none without files."""
-    if tls is None:
-        return {}
-    return {
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(tls.authority),
-        "ssl.certificate.location": str(tls.certificate),
-        "ssl.key.location": str(tls.key),
-    }
-
-
 def load_of(
     mode: KafkaMode,
     workload: str,
@@ -177,10 +165,11 @@ def load_of(
     tls: TlsPaths | None = None,
 ) -> ClientLoad:
     """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a late reader."""
-    security = security_config(tls)
     reader = WorkerPlan(
         role=READER,
-        client={**consumer_config(servers, f"readers-{plan.seed}"), **security},
+        client=consumer_config(servers, f"readers-{plan.seed}"),
+        authority=None if tls is None else str(tls.authority),
+        keystore=None if tls is None else str(tls.keystore),
         topic=topic,
         partitions=mode.partitions,
         may_retry=mode.is_idempotent,
@@ -192,7 +181,7 @@ def load_of(
         attrs.evolve(
             reader,
             role=SENDER,
-            client={**producer_config(mode, servers), **security},
+            client=producer_config(mode, servers),
             index=number,
             workers=senders,
             slots=plan.concurrency // senders + (number < plan.concurrency % senders),
@@ -204,9 +193,7 @@ def load_of(
         return ClientLoad([*producers, reader], LogSink(recorder))
     assert isinstance(recorder, QueueRecorder)
     consumers = [
-        attrs.evolve(
-            reader, role=MEMBER, client={**member_config(servers, f"{name}-{plan.seed}"), **security}, group=group
-        )
+        attrs.evolve(reader, role=MEMBER, client=member_config(servers, f"{name}-{plan.seed}"), group=group)
         for group, (name, members) in enumerate(GROUPS[workload].items())
         for _ in range(members)
     ]

@@ -1,7 +1,7 @@
 """A member of a consumer group, in a process of its own: polls what it is given, commits by hand, and now and then
 leaves and comes back.
 
-Without a group it reads all partitions from their begin, stays, and commits nothing.
+Without a group it reads all partitions from their begin, stays unless its certificate is replaced, and commits nothing.
 
 Rows stand in the order in which things happened to the member. Records that were polled before a rebalance are written
 down before it: librdkafka calls back from within `poll`, and the record that this poll then returns belongs to what the
@@ -16,6 +16,7 @@ from typing import Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from jepsen_like.history.ops import NONE
+from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.outcomes import outcome_of_commit
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
 from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
@@ -46,7 +47,10 @@ class MemberWorker:
         self._poll_began_ns = 0
         self._positions: dict[int, int] = {}
         """Of the partitions that it has: the next record to be read."""
+        self._left_at: dict[int, int] = {}
+        """The positions of a member without a group when it left."""
         self._committed: dict[int, int] = {}
+        self._config = ClientConfig(plan)
 
     def run(self) -> None:
         """Consume until told otherwise."""
@@ -64,7 +68,7 @@ class MemberWorker:
                 if consumer is None:
                     time.sleep(PAUSE_S)
                     continue
-                if stopping or time.monotonic() > leaves_at:
+                if stopping or time.monotonic() > leaves_at or self._config.is_outdated:
                     break
                 self._consume(consumer)
             self._leave(consumer)
@@ -72,10 +76,10 @@ class MemberWorker:
                 self._pipe.say(STOPPED)
 
     def _join(self) -> Consumer:
-        consumer = Consumer(dict(self._plan.client))
+        consumer = Consumer(self._config.now())
         self._commit_at = time.monotonic() + COMMIT_EVERY_S
         if self._is_alone:
-            self._positions = dict.fromkeys(range(self._plan.partitions), 0)
+            self._positions = self._left_at or dict.fromkeys(range(self._plan.partitions), 0)
             self._pipe.report(AssignedRow(list(self._positions), list(self._positions.values()), time.monotonic_ns()))
             consumer.assign([TopicPartition(self._plan.topic, *place) for place in self._positions.items()])
             return consumer
@@ -88,6 +92,7 @@ class MemberWorker:
         """Closing calls back for what it still has."""
         self._write_polled()
         consumer.close()
+        self._left_at = dict(self._positions)
         if self._positions:  # not called back: it is gone all the same
             self._pipe.report(RevokedRow(list(self._positions), True, time.monotonic_ns()))
             self._positions.clear()

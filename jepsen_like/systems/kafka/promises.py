@@ -75,6 +75,7 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-short": "throughout: a write that was cut short is continued",
     **dict.fromkeys(("damage", "vanish", "wipe"), _AFTER_ELECTION),
     "shrink-isr": "after the ISR has shrunk to the leader, where min.insync.replicas allows that; else once a follower is back",
+    "rotate": "throughout: new connections prove themselves by the new keys, and open ones go on",
 }
 """The time at which partitions are written again, by kind of fault; a missing kind cannot be injected here."""
 LEADER_ACKS, ALL_ACKS, NO_ACKS = "1", "all", "0"

@@ -12,6 +12,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from jepsen_like.history.ops import NONE
+from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
 from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
 from jepsen_like.workload.client_rows import NoteRow, ReadRow, TailRow
@@ -37,7 +38,8 @@ class Reader:
         self._plan = plan
         self._pipe = pipe
         self._rng = random.Random(f"reader {plan.seed} {plan.index}")
-        self._consumer = Consumer(dict(plan.client))
+        self._config = ClientConfig(plan)
+        self._consumer = Consumer(self._config.now())
         self._end = dict.fromkeys(range(plan.partitions), 0)
         """One past the last offset seen, by partition."""
 
@@ -55,6 +57,9 @@ class Reader:
                     self._pipe.say(STOPPED)
                 if command == FINAL:
                     self._final()
+            if self._config.is_outdated:
+                self._consumer.close()
+                self._consumer = Consumer(self._config.now())
             if stopping or self._plan.reads_whole:
                 time.sleep(PAUSE_S)
                 continue

@@ -13,6 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from jepsen_like.history.ops import NONE, Outcome
+from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.outcomes import NOT_QUEUED, outcome_of
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
 from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
@@ -41,12 +42,16 @@ class Sender:
         self._last: dict[int, SentRow] = {}
         """The last message of each slot that has ended."""
         self._has_failed = False
+        self._config = ClientConfig(plan)
+        self._is_outdated = False
+        """The producer does not know the present files of TLS: it takes nothing more, and ends when it is idle."""
         self._producer = self._make_producer()
         self._started = time.monotonic()
         self._tickets = 0
 
     def _make_producer(self) -> Producer:
-        return Producer({**self._plan.client, "error_cb": self._on_error})
+        self._is_outdated = False
+        return Producer({**self._config.now(), "error_cb": self._on_error})
 
     def run(self) -> None:
         """Send until told otherwise."""
@@ -58,12 +63,13 @@ class Sender:
                 stopping |= command == STOP
                 if command == FINAL:
                     self._final()
-            if not stopping:
+            self._is_outdated |= self._config.is_outdated
+            if not (stopping or self._is_outdated):
                 self._send_due()
             self._poll()
-            if self._has_failed:
-                self._replace()
             is_idle = len(self._free) == self._plan.slots
+            if self._has_failed or (self._is_outdated and is_idle):
+                self._replace()
             self._pipe.flush(force=is_idle and stopping)
             if stopping and is_idle and not stopped:
                 stopped = True

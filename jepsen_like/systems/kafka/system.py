@@ -29,8 +29,8 @@ from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
 from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
-from jepsen_like.systems.secret_of import keep_secret
-from jepsen_like.systems.tls_of import context_in
+from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -78,6 +78,7 @@ class KafkaAdapter(System):
     mode_of = staticmethod(KafkaMode.of_test)
     command = staticmethod(processes.broker_command)
     keep_secret = staticmethod(keep_secret)
+    secret_steps = SecretFileSteps
     observe = staticmethod(processes.observe)
 
     def lacking(self) -> str | None:
@@ -97,7 +98,7 @@ class KafkaAdapter(System):
         self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """By Kafka's protocol."""
-        return KafkaControl(access.cluster_id, direct, can_answer, context_in(access.tls))
+        return KafkaControl(access.cluster_id, direct, can_answer, certificates_in(access.tls))
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""

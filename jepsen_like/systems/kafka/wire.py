@@ -1,6 +1,5 @@
 """One request to one broker on a connection of its own: how the harness asks, past the fault network."""
 
-import ssl
 from typing import Any, Final
 
 import trio
@@ -9,6 +8,7 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.tls_of import Stream, open_stream
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.errors import MalformedMessage
+from raft.net.certificates import Certificates
 from raft.net.decoder import PREFIX
 
 CLIENT_ID: Final = "quorumlog"
@@ -25,7 +25,7 @@ class NotAsked(NoAnswer):
 
 
 async def ask(
-    address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float, tls: ssl.SSLContext | None = None
+    address: Address, api: Api[Any, Any], version: int, body: Any, *, within_s: float, tls: Certificates | None = None
 ) -> Any:
     """Returns a broker's response. Raises `NotAsked` without a connection, `NoAnswer` once it may have been asked."""
     is_asked = False

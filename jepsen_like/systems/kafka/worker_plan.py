@@ -23,3 +23,7 @@ class WorkerPlan(ClientPlan):
     """True if the client may send a message more than once."""
     reads_whole: bool = False
     """A reader that reads nothing under load, and in the end all that there is."""
+    authority: str | None = None
+    """The file by which brokers are known, as PEM; None: the client speaks no TLS."""
+    keystore: str | None = None
+    """The client's key and certificate in one file."""

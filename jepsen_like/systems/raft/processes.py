@@ -22,7 +22,7 @@ def raft_command(plan: ProcessPlan) -> list[str]:
     if plan.secret is not None:
         command += ["--secret-file", str(plan.secret)]
     if plan.tls is not None:
-        command += ["--tls-certificate", str(plan.tls.certificate), "--tls-key", str(plan.tls.key)]
+        command += ["--tls-certificate", str(plan.tls.keystore)]
         command += ["--tls-authority", str(plan.tls.authority), "--tls-clients", "required"]
     for setting in plan.mode.words:
         command += ["--set", setting]

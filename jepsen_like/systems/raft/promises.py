@@ -66,6 +66,7 @@ SERVES: Final[Mapping[str, str]] = {
     "disk-short": "throughout: a write that was cut short is continued",
     "disk-full": "where a majority has room: after a handover; elsewhere it refuses until there is room",
     **dict.fromkeys(("disk-error", "damage", "vanish"), _AFTER_ELECTION),
+    "rotate": "throughout: new connections prove themselves by the new keys, and open ones go on",
 }
 """The time at which the group serves again, or that it never stops, by kind; a missing kind does not happen."""
 HARMS: Mapping[str, Harm] = {

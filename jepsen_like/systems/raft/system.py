@@ -14,7 +14,7 @@ from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.promises import SERVES, Replication
 from jepsen_like.systems.raft.register_workload import RegisterWorkload
-from jepsen_like.systems.secret_of import keep_secret
+from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.model import Workload
 from jepsen_like.workload.recorder import Recorder
@@ -51,6 +51,7 @@ class RaftSystem(System):
     mode_of = staticmethod(RaftMode.of_test)
     command = staticmethod(processes.raft_command)
     keep_secret = staticmethod(keep_secret)
+    secret_steps = SecretFileSteps
     observe = staticmethod(processes.observe)
 
     def control(

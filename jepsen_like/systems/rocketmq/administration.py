@@ -4,7 +4,6 @@ A change goes to every master, one after another, since each has topics of its o
 error names the masters that have the change: the same command again completes it.
 """
 
-import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import ClassVar, Final, Self, TypeVar
 
@@ -18,6 +17,7 @@ from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from raft.addresses import address_of
+from raft.net.certificates import Certificates
 from rocketmq_compat.consumers.topic_names import is_system_topic
 from rocketmq_compat.remoting.bodies import (
     READABLE,
@@ -62,7 +62,7 @@ class RocketMqAdministration:
         cluster: ClusterInfo,
         named: Sequence[Address],
         within_s: float,
-        tls: ssl.SSLContext | None = None,
+        tls: Certificates | None = None,
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
@@ -79,7 +79,7 @@ class RocketMqAdministration:
         self._masters = {name: address for (name, broker_id), address in self._copies.items() if broker_id == MASTER_ID}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: ssl.SSLContext | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
         """See `Administration`. Raises `NotDone` if brokers were named."""
         reasons: dict[str, str] = {}
         for address in addresses:
@@ -368,7 +368,7 @@ def _asking(code: RequestCode, header: ExtHeader | None = None) -> Callable[[Rem
 
 
 async def _on(
-    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], tls: ssl.SSLContext | None
+    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], tls: Certificates | None
 ) -> T:
     """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
     connection = await RemotingConnection.connect(address, within_s=within_s, tls=tls)

@@ -3,7 +3,6 @@
 `FAIL` only for an answer that refuses this very request, or when no request can have left. Everything else is `INFO`.
 """
 
-import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -14,6 +13,7 @@ from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from jepsen_like.workload.load import Ending, Hint, NotTheLeader, TryLater
+from raft.net.certificates import Certificates
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.records import RecordHead, read_heads
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -126,7 +126,7 @@ class RocketClients:
 
     errors: tuple[type[Exception], ...] = (NoConnection, NoBrokerAnswer, BrokerRefused)
 
-    def __init__(self, addresses: Mapping[int, Address], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, addresses: Mapping[int, Address], tls: Certificates | None = None) -> None:
         self.nodes = tuple(addresses)
         self._addresses = addresses
         self._tls = tls

@@ -1,6 +1,5 @@
 """One connection of the harness with a broker: one request at a time, its outcome exact."""
 
-import ssl
 import struct
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ import trio
 
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.tls_of import Stream, open_stream
+from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -66,7 +66,7 @@ class RemotingConnection:
         self.is_open = True
 
     @classmethod
-    async def connect(cls, address: Address, *, within_s: float, tls: ssl.SSLContext | None = None) -> Self:
+    async def connect(cls, address: Address, *, within_s: float, tls: Certificates | None = None) -> Self:
         """Raises `NoConnection`."""
         try:
             with trio.fail_after(within_s):

@@ -20,7 +20,7 @@ from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
 from jepsen_like.systems.rocketmq.processes import brokers_of
 from jepsen_like.systems.rocketmq.pushed_sink import PushedSink
-from jepsen_like.systems.tls_of import context_in
+from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.client_sinks import LogSink
 from jepsen_like.workload.load import LoadPlan, RoutedLoad, RunningLoad
 from jepsen_like.workload.queue_recorder import QueueRecorder
@@ -68,7 +68,7 @@ def load_of(
 ) -> RunningLoad:
     """The load of a workload by this client."""
     brokers = {node: addresses[node] for node in brokers_of(addresses)}
-    clients, groups = RocketClients(brokers, context_in(tls)), mode.division.all()
+    clients, groups = RocketClients(brokers, certificates_in(tls)), mode.division.all()
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     objects = number_queues(mode.division.scopes, mode.queues)

@@ -75,7 +75,7 @@ def tls_words(tls: TlsPaths | None) -> list[str]:
     """
     if tls is None:
         return []
-    files = {"certPath": tls.certificate, "keyPath": tls.key, "trustCertPath": tls.authority}
+    files = {"certPath": tls.keystore, "keyPath": tls.keystore, "trustCertPath": tls.authority}
     sides = [f"tls.{side}.{name}={path}" for side in ("server", "client") for name, path in files.items()]
     return ["tls.server.mode=permissive", "tls.enable=true", *sides]
 

@@ -73,6 +73,7 @@ SERVES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("damage", "vanish"), _COMPARED),
     "disk-slow": "throughout; a broker whose flushes hang serves as fast as they end",
     "disk-short": "throughout: a write that was cut short is continued",
+    "rotate": "throughout: new connections prove themselves by the new keys, and open ones go on",
 }
 """The time at which records are taken again, by kind of fault; a missing kind cannot be injected here."""
 UNFLUSHED_HARMS: Final = harms_of(Reach.UNFLUSHED, SERVES)

@@ -19,7 +19,7 @@ from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.pushed_sink import PushedRecorder
 from jepsen_like.systems.rocketmq.scenarios import SCENARIOS
 from jepsen_like.systems.rocketmq.states import copies_of
-from jepsen_like.systems.secret_of import keep_secret
+from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -57,6 +57,7 @@ class RocketMqSystem(System):
     members = staticmethod(processes.members_of)
     command = staticmethod(processes.command_of)
     keep_secret = staticmethod(keep_secret)
+    secret_steps = SecretFileSteps
     observe = staticmethod(processes.observe)
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:

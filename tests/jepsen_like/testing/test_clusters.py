@@ -20,7 +20,7 @@ from jepsen_like.testing.faulty import WaitedTooLong
 from log.errors import StorageFailed
 from raft.client import Client, Connection, Unreachable
 from raft.errors import OutcomeUnknown, ProtocolError, RaftError
-from raft.net import certificates
+from raft.net import watched_files
 from raft.net.dialing import dial
 from raft.net.tls_socket import TlsSocket
 from raft.settings import WrongSetting
@@ -352,7 +352,7 @@ async def test_a_cluster_with_tls_survives_its_leader_and_serves_nobody_in_plain
 
 
 async def test_certificates_are_rotated_under_load_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificates, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watched_files, "LOOK_EVERY_S", 0.0)
     async with LocalCluster.open(tls=True) as cluster, cluster.client() as client:
         assert cluster.tls is not None
         authority = Authority.at(cluster.tls.authority.parent)
