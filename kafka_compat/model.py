@@ -68,6 +68,30 @@ class PartitionState:
     """
     log_ends: tuple[LogEnd, ...] = ()
     """The replicas' reports for an election that compares logs, in assignment order; empty unless one is awaited."""
+    adding: tuple[int, ...] = ()
+    """Replicas that a reassignment under way adds (KIP-455), sorted; `replicas` has them already."""
+    removing: tuple[int, ...] = ()
+    """Replicas that it removes once all others are in sync, sorted; until then `replicas` has them, at its end."""
+
+    @property
+    def is_moving(self) -> bool:
+        """True while a reassignment is under way."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def original(self) -> tuple[int, ...]:
+        """The replicas without those that a reassignment adds: they stay if it is cancelled."""
+        return tuple([each for each in self.replicas if each not in self.adding])
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas without those that a reassignment removes: they stay once it is complete."""
+        return tuple([each for each in self.replicas if each not in self.removing])
+
+    @property
+    def factor(self) -> int:
+        """The replication factor: of two during a reassignment the lower one, which `min.insync.replicas` is held to."""
+        return len(self.replicas) - max(len(self.adding), len(self.removing))
 
     @property
     def awaits_comparison(self) -> bool:

@@ -32,6 +32,7 @@ from kafka_compat.broker.requests.groups import GroupApiRequests
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
+from kafka_compat.broker.requests.reassignments import ReassignmentRequests
 from kafka_compat.broker.requests.topics import TopicRequests
 from kafka_compat.broker.requests.users import UserRequests
 from kafka_compat.broker.topic_creation import TopicCreation
@@ -133,6 +134,7 @@ class BrokerParts:
             marked_handlers(
                 MetadataRequests(context, creation),
                 TopicRequests(context),
+                ReassignmentRequests(context),
                 ConfigRequests(context),
                 UserRequests(context),
                 self._produces,

@@ -391,8 +391,8 @@ class Replicas:
         """
         own = self._context.broker_id
         mine = {partition: state for partition, state in states.items() if own in state.replicas}
-        for partition in states.keys() - mine.keys():
-            self.remove(partition)
+        for partition in [each for each in states if each not in mine]:
+            self.remove(partition, moved=True)
         for partition, state in mine.items():
             hosted = self.hosted.get(partition)
             if hosted is not None and hosted.topic_id != state.topic_id:
@@ -445,20 +445,20 @@ class Replicas:
             self._doomed.pop(partition, None)
             self.step(self._host(partition, state.topic_id), PartitionStateChanged(state))
 
-    def remove(self, partition: TopicPartition) -> None:
-        """Remove the replica of a partition that is gone, or that no longer has a replica here.
+    def remove(self, partition: TopicPartition, *, moved: bool = False) -> None:
+        """Remove the replica of a partition that is gone, or with `moved` no longer has a replica here.
 
-        `work` deletes its log.
+        `work` deletes its log, unless it is a stray that this broker keeps.
         """
         self._missing.pop(partition, None)
         hosted = self.hosted.get(partition)
         if hosted is not None:
-            self.step(hosted, PartitionRemoved())
+            self.step(hosted, PartitionRemoved(moved))
             del self.hosted[partition]
             self._unflushed.pop(hosted, None)
             self._on_removed(hosted)
         topic_id = self._store.topic_id(partition)
-        if topic_id is not None:
+        if topic_id is not None and (hosted is not None or not self._store.keeps_strays):
             self._doomed[partition] = topic_id
 
     def reconfigure(self, topic: str | None) -> None:

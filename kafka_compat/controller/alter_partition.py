@@ -5,10 +5,12 @@ epochs of brokers keep a replaced process, which may have lost its disk, out of 
 
 Only the leader knows if it has acknowledged anything without the members that left. With `keeps_eligible` it has not,
 and they stay eligible. Without it the leader goes on alone, and all others lose their eligibility (KIP-966).
+
+The change may complete a reassignment: then the leader learns from the metadata which replicas are left.
 """
 
 from kafka_compat.controller.commands import IsrChange, ProposedMember
-from kafka_compat.controller.elections import in_order
+from kafka_compat.controller.elections import ElectionRule, in_order, settle
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.refusal import Refused
 from kafka_compat.model import NO_EPOCH, PartitionState
@@ -46,7 +48,7 @@ def alter(image: ClusterImage, sender: int, change: IsrChange) -> PartitionState
         suspects=tuple([replica for replica in state.suspects if replica not in isr]),
         recovering=change.recovering,
     )
-    return state if after == state else evolve(after, partition_epoch=state.partition_epoch + 1)
+    return settle(state, after, ElectionRule.ONLINE, image)
 
 
 def _check_epochs(state: PartitionState, sender: int, change: IsrChange) -> None:

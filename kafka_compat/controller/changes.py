@@ -7,10 +7,13 @@ from attrs import define, field
 
 from kafka_compat.acls import Acl
 from kafka_compat.controller import invariants
-from kafka_compat.controller.commands import LogReport, ResourceName
-from kafka_compat.controller.elections import ElectionRule, elect, rule_for, take_report, without
+from kafka_compat.controller.commands import LogReport, Reassignment, ResourceName
+from kafka_compat.controller.elections import ElectionRule, elect, rule_for, settle, take_report, without
 from kafka_compat.controller.image import ClusterImage, ImageDelta, TopicImage
+from kafka_compat.controller.reassignment import check_kept, retarget
+from kafka_compat.controller.refusal import Refused
 from kafka_compat.model import BrokerRegistration, PartitionState, ScramCredential, ScramMechanism, TopicPartition
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
 @define
@@ -92,6 +95,17 @@ class ImageChanges:
         after = elect(state, rule, self.image)
         self.put_partition(key, after)
         return after is not state
+
+    def reassign(self, wanted: Reassignment, *, allows_factor_change: bool) -> None:
+        """Begin, replace or cancel a reassignment, and complete it if that is possible at once. Raises `Refused`."""
+        key = TopicPartition(wanted.topic, wanted.partition)
+        state = self.image.partition(key)
+        if state is None:
+            raise Refused(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        retargeted = retarget(self.image, state, wanted, allows_factor_change=allows_factor_change)
+        after = settle(state, retargeted, ElectionRule.ONLINE, self.image)
+        check_kept(state, after)
+        self.put_partition(key, after)
 
     def elect_leaderless(self, *, unclean_default: bool) -> None:
         """Hold elections for all partitions without leader, within the limits of each topic's rule."""

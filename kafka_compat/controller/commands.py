@@ -208,6 +208,27 @@ class ElectLeaders:
     partitions: tuple[TopicPartition, ...] | None = None
 
 
+@frozen
+class Reassignment:
+    """One partition is to have other replicas, the preferred leader first; None cancels what is under way."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...] | None
+
+
+@frozen
+class AlterReassignments:
+    """Move partitions to other replicas (KIP-455), each for itself; answered by `ReassignmentsAltered`.
+
+    A partition that comes twice is refused.
+    """
+
+    partitions: tuple[Reassignment, ...]
+    allows_factor_change: bool = True
+    """If false, a target of another size is refused (KIP-860)."""
+
+
 # -------------------------------------------------------------------- topics
 
 
@@ -374,6 +395,7 @@ Command = (
     | AlterCredentials
     | CreateAcls
     | DeleteAcls
+    | AlterReassignments
 )
 
 # -------------------------------------------------------------------- results
@@ -441,6 +463,23 @@ class LeadersElected:
     """The answer to `ElectLeaders`."""
 
     partitions: tuple[PartitionElected, ...]
+
+
+@frozen
+class PartitionReassigned:
+    """The result for one partition."""
+
+    topic: str
+    partition: int
+    error: KafkaErrorCode = NONE
+    message: str = ""
+
+
+@frozen
+class ReassignmentsAltered:
+    """The answer to `AlterReassignments`, in the order of the command; a partition that came twice is there once."""
+
+    partitions: tuple[PartitionReassigned, ...]
 
 
 @frozen
@@ -571,6 +610,7 @@ CommandResult = (
     | CredentialsAltered
     | AclsCreated
     | AclsDeleted
+    | ReassignmentsAltered
 )
 
 # -------------------------------------------------------------------- queries
@@ -610,7 +650,9 @@ _PARTITION_STATE = shapes.record(
     _BROKERS,
     _BROKERS,
     LOG_ENDS,
-    added=3,
+    _BROKERS,
+    _BROKERS,
+    added=5,
 )
 """Packs a PartitionState in results."""
 _RESOURCE = shapes.record(ResourceName, shapes.enumeration(ResourceKind), shapes.TEXT)
@@ -705,10 +747,13 @@ _COMMAND = _number_shapes(
     )),
     (14, CreateAcls, (shapes.array(ACL),)),
     (15, DeleteAcls, (shapes.array(_ACL_FILTER),)),
+    (16, AlterReassignments, (
+        shapes.array(shapes.record(Reassignment, shapes.TEXT, shapes.INT32, shapes.optional(_BROKERS))), _FLAG,
+    )),
 )  # fmt: skip
 _CONTROLLERS_OWN = frozenset((2, 3, 4))
 """Only the controller itself decides who is fenced and who may shut down."""
-_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13, 14, 15))
+_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13, 14, 15, 16))
 """The others begin with the broker that they speak for."""
 BEGINNING_BYTES = 64
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))
@@ -736,6 +781,9 @@ _RESULT = _number_shapes(
     (10, CredentialsAltered, (shapes.array(shapes.record(UserAltered, shapes.TEXT, *_ENDING)),)),
     (11, AclsCreated, (shapes.array(shapes.record(AclCreated, *_ENDING)),)),
     (12, AclsDeleted, (shapes.array(shapes.record(AclsMatched, shapes.array(ACL), *_ENDING)),)),
+    (13, ReassignmentsAltered, (
+        shapes.array(shapes.record(PartitionReassigned, shapes.TEXT, shapes.INT32, *_ENDING)),
+    )),
 )  # fmt: skip
 _QUERY = shapes.enumeration(MetadataQuery)
 

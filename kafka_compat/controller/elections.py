@@ -1,7 +1,8 @@
 """Elects the leader of a partition after a change.
 
 The rules are those of KRaft's PartitionChangeBuilder with eligible leader replicas (KIP-966), and one more. A leader
-epoch grows exactly when the leader changes, or is lost. A partition epoch grows with every change.
+epoch grows exactly when the leader changes or is lost, or a replica is removed. A partition epoch grows with every
+change.
 
 - A member that the controller removes from an ISR becomes eligible, at any size of the ISR: it holds all acknowledged
   records until the leader goes on without it. So an ISR may become empty, and sessions that end together leave all of
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Mapping
 
 from kafka_compat.controller.commands import LogReport
 from kafka_compat.controller.image import ClusterImage, TopicImage
+from kafka_compat.controller.reassignment import complete
 from kafka_compat.model import NO_LEADER, LogEnd, PartitionState
 from log.values import evolve
 
@@ -53,7 +55,7 @@ def _unclean_allowed(image: ClusterImage, configs: Mapping[str, str], unclean_de
 
 def elect(state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
     """Returns the state after an election by `rule`, or `state` itself without a change."""
-    return _decide(state, state, rule, image)
+    return settle(state, state, rule, image)
 
 
 def without(
@@ -70,7 +72,7 @@ def without(
         left = evolve(state, isr=rest, elr=in_order(state, (*state.elr, broker)))
     else:
         left = evolve(state, isr=rest or state.isr)
-    return _decide(state, left, rule, image)
+    return settle(state, left, rule, image)
 
 
 def take_report(
@@ -96,7 +98,7 @@ def take_report(
         ends = {each.broker: each for each in after.log_ends}
         ends[broker] = LogEnd(broker, image.brokers[broker].epoch, report.last_epoch, report.end_offset)
         after = evolve(after, log_ends=tuple([ends[each] for each in state.replicas if each in ends]))
-    return _decide(state, after, rule, image)
+    return settle(state, after, rule, image)
 
 
 def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
@@ -108,14 +110,18 @@ def in_order(state: PartitionState, members: Iterable[int]) -> tuple[int, ...]:
 # -------------------------------------------------------------------- the election
 
 
-def _decide(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
-    """Returns `state` with the leader that `rule` elects, and with epochs that follow the epochs of `before`."""
-    after = _choose_leader(state, rule, image)
+def settle(before: PartitionState, state: PartitionState, rule: ElectionRule, image: ClusterImage) -> PartitionState:
+    """Returns `state` with the leader that `rule` elects, and with epochs that follow the epochs of `before`.
+
+    A reassignment whose target is in sync is completed by it.
+    """
+    after = complete(_choose_leader(complete(state), rule, image))
     if after is before or after == before:
         return before
+    is_new = after.leader != before.leader or not set(before.replicas) <= set(after.replicas)
     return evolve(
         after,
-        leader_epoch=before.leader_epoch + (after.leader != before.leader),
+        leader_epoch=before.leader_epoch + is_new,
         partition_epoch=before.partition_epoch + 1,
         log_ends=after.log_ends if after.awaits_comparison else (),
     )
@@ -165,7 +171,7 @@ def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
 
 def _unclean(state: PartitionState, image: ClusterImage) -> int:
     reach = {each.broker: _reach(each) for each in state.log_ends}
-    active = [replica for replica in state.replicas if image.active(replica)]
+    active = [replica for replica in (*state.original, *state.adding) if image.active(replica)]
     return max(active, key=lambda replica: reach.get(replica, (-2, -1)), default=NO_LEADER)
 
 

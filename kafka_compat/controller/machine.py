@@ -20,6 +20,7 @@ from kafka_compat.controller.commands import (
     AlterConfigs,
     AlterCredentials,
     AlterPartition,
+    AlterReassignments,
     BeginShutdown,
     Command,
     CommandResult,
@@ -36,9 +37,11 @@ from kafka_compat.controller.commands import (
     MetadataQuery,
     PartitionAltered,
     PartitionElected,
+    PartitionReassigned,
     PartitionsAltered,
     PartitionsCreated,
     ProducerIdsAllocated,
+    ReassignmentsAltered,
     RegisterBroker,
     Registered,
     ReportLogs,
@@ -180,6 +183,8 @@ class MetadataMachine:
                 return create_acls(command, changes)
             case DeleteAcls():
                 return delete_acls(command, changes)
+            case AlterReassignments():
+                return _alter_reassignments(command, changes)
             case _:
                 assert_never(command)
 
@@ -306,6 +311,22 @@ def _elect_leader(election: ElectionType, key: TopicPartition, changes: ImageCha
         return PartitionElected(key.topic, key.partition)
     code = KafkaErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else KafkaErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return PartitionElected(key.topic, key.partition, code, "no replica that may lead instead is active")
+
+
+def _alter_reassignments(command: AlterReassignments, changes: ImageChanges) -> ReassignmentsAltered:
+    twice = find_repeated((each.topic, each.partition) for each in command.partitions)
+    results: dict[tuple[str, int], PartitionReassigned] = {}
+    for wanted in command.partitions:
+        key = wanted.topic, wanted.partition
+        try:
+            if key in twice:
+                raise Refused(KafkaErrorCode.INVALID_REQUEST, "The partition is named twice.")
+            changes.reassign(wanted, allows_factor_change=command.allows_factor_change)
+        except Refused as refused:
+            results[key] = PartitionReassigned(*key, refused.code, refused.message)
+        else:
+            results[key] = PartitionReassigned(*key)
+    return ReassignmentsAltered(tuple(results.values()))
 
 
 # -------------------------------------------------------------------- topics

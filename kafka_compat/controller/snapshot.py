@@ -40,7 +40,9 @@ _PARTITION = shapes.tuple_of(
     _BROKERS,
     _BROKERS,
     LOG_ENDS,
-    added=((), (), ()),
+    _BROKERS,
+    _BROKERS,
+    added=((), (), (), (), ()),
 )
 """A PartitionState without the topic id, which its topic has."""
 _TOPIC = shapes.tuple_of(shapes.TEXT, shapes.UUID, shapes.array(_PARTITION), _CONFIGS)

@@ -103,13 +103,13 @@ def more_partitions(
         raise Refused(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     added = _count_added(topic, wanted)
     _check_room(added, room)
-    factor = len(topic.partitions[0].replicas)
+    factor = len(topic.partitions[0].target)
     if wanted.assignment is not None:
         for brokers in wanted.assignment:
-            _check_assignment(image, brokers, factor)
+            check_assignment(image, brokers, factor)
         replicas = list(wanted.assignment)
     else:
-        existing = [state.replicas for state in topic.partitions]
+        existing = [state.target for state in topic.partitions]
         replicas = place(image.brokers.values(), added, factor, _seed(command.seed, place_in_command), existing)
     manual = wanted.assignment is not None
     return _first_states(image, topic.topic_id, replicas, len(topic.partitions), manual=manual)
@@ -190,7 +190,7 @@ def _assign(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
         )
     factor = len(topic.assignment[0][1])
     for brokers in by_partition.values():
-        _check_assignment(image, brokers, factor)
+        check_assignment(image, brokers, factor)
     if set(by_partition) != set(range(len(by_partition))):
         raise Refused(
             KafkaErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
@@ -198,7 +198,8 @@ def _assign(image: ClusterImage, topic: NewTopic) -> list[tuple[int, ...]]:
     return [by_partition[partition] for partition in range(len(by_partition))]
 
 
-def _check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int) -> None:
+def check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int | None) -> None:
+    """Raises `Refused` with INVALID_REPLICA_ASSIGNMENT unless these may be replicas, as many as `factor` if it is set."""
     unknown = next((broker for broker in sorted(brokers) if broker not in image.brokers), None)
     twice = min(find_repeated(brokers), default=None, key=str)
     if not brokers:
@@ -207,7 +208,7 @@ def _check_assignment(image: ClusterImage, brokers: Sequence[int], factor: int) 
         problem = f"broker {unknown}, but no such broker is registered"
     elif twice is not None:
         problem = f"the broker {twice} more than once"
-    elif len(brokers) != factor:
+    elif factor is not None and len(brokers) != factor:
         problem = (
             f"a partition with {len(brokers)} replica(s), but this is not consistent with previous partitions, "
             f"which have {factor} replica(s)"

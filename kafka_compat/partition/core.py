@@ -79,6 +79,8 @@ class OfflineReplica:
 
     removed: bool = False
     epoch: int = NO_EPOCH
+    error: KafkaErrorCode = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
+    """The refusal: others lead a partition that has moved, and no one leads one whose topic is gone."""
 
 
 class PartitionReplica:
@@ -217,7 +219,7 @@ class PartitionReplica:
             case ProducerExpiryDue():
                 self.log.producers.expire(now, self._context.config.producer_expiry_s)
             case PartitionRemoved():
-                self._remove(out)
+                self._remove(out, moved=event.moved)
             case _:
                 assert_never(event)
 
@@ -254,8 +256,7 @@ class PartitionReplica:
         """
         code = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(self.role, OfflineReplica):
-            if self.role.removed:
-                code = KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            code = self.role.error
         elif not isinstance(event, Produce | LogStartDue) and event.leader_epoch != NO_EPOCH:
             code = epoch_error(self.role.epoch, event.leader_epoch) or code
         match event:
@@ -349,7 +350,7 @@ class PartitionReplica:
         is_news = self.state is None or state.leader_epoch != self.role.epoch
         self.state = state
         if self.broker_id not in state.replicas:
-            self._remove(out)
+            self._remove(out, moved=True)
         elif isinstance(self.role, LeaderReplica) and not is_news and state.leader == self.broker_id:
             self.role.adopt(state, now, out)
         elif is_news and state.leader == self.broker_id:
@@ -377,11 +378,12 @@ class PartitionReplica:
         out.append(PartitionRoleChanged(PartitionRole.FOLLOWER, state.leader, state.leader_epoch))
         self.role.fetch(out)
 
-    def _remove(self, out: list[Effect]) -> None:
+    def _remove(self, out: list[Effect], *, moved: bool) -> None:
+        error = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER if moved else KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if isinstance(self.role, LeaderReplica):
-            self.role.resign(KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, out)
+            self.role.resign(error, out)
         elif isinstance(self.role, FollowerReplica):
             self.role.stop(out)
         self._next_state = None
-        self.role = OfflineReplica(removed=True, epoch=self.role.epoch)
+        self.role = OfflineReplica(removed=True, epoch=self.role.epoch, error=error)
         out.append(PartitionRoleChanged(PartitionRole.OFFLINE, NO_LEADER, self.role.epoch))

@@ -165,10 +165,12 @@ class PartitionConfigChanged:
 
 @frozen
 class PartitionRemoved:
-    """The topic was deleted, or this broker is no longer a replica.
+    """The topic was deleted, or with `moved` this broker is no longer a replica.
 
     The replica answers all requests that wait, and then stays offline.
     """
+
+    moved: bool = False
 
 
 @frozen

@@ -27,6 +27,6 @@ def compute_high_watermark(
     return lowest
 
 
-def effective_min_isr(min_insync_replicas: int, replicas: int) -> int:
-    """Returns the min ISR, limited to the number of replicas."""
-    return min(min_insync_replicas, replicas)
+def effective_min_isr(min_insync_replicas: int, factor: int) -> int:
+    """Returns the min ISR, limited to the replication factor."""
+    return min(min_insync_replicas, factor)

@@ -74,6 +74,7 @@ class LeaderReplica:
 
     __slots__ = (
         "_context",
+        "_factor",
         "_log",
         "_min_isr",
         "_shrink_at",
@@ -100,7 +101,7 @@ class LeaderReplica:
         """The number of the next AlterPartition: none is used twice by one replica."""
         self._shrink_at = now + context.config.replica_lag_time_s / 2
         self._wake_at = waits.earliest_deadline()
-        self._min_isr = 1
+        self._factor = self._min_isr = 1
         self._take_replicas(state, now)
 
     # ------------------------------------------------------------ leadership
@@ -139,7 +140,8 @@ class LeaderReplica:
 
     def _take_replicas(self, state: PartitionState, now: float) -> None:
         """Members of the ISR count as caught up when the leadership begins, or they would all have to leave at once."""
-        self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, len(state.replicas))
+        self._factor = state.factor
+        self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, self._factor)
         for replica in state.replicas:
             if replica != self._context.broker_id and replica not in self.followers:
                 self.followers[replica] = FollowerState(replica, now if replica in state.isr else -math.inf)
@@ -148,8 +150,7 @@ class LeaderReplica:
 
     def on_configured(self, now: float, out: list[Effect]) -> None:
         """Take the changed settings."""
-        replicas = len(self.followers) + 1
-        self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, replicas)
+        self._min_isr = effective_min_isr(self._context.config.min_insync_replicas, self._factor)
         self._shrink_at = min(self._shrink_at, now + self._context.config.replica_lag_time_s / 2)
         self._move_high_watermark(now, out)
 

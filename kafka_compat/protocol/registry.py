@@ -40,6 +40,10 @@ from kafka_compat.protocol.apis.offset_commit import OFFSET_COMMIT
 from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
 from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
 from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
+from kafka_compat.protocol.apis.partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.apis.scram_credentials import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
@@ -81,6 +85,8 @@ APIS: Mapping[int, Api[Any, Any]] = {
         DESCRIBE_CLUSTER,
         DESCRIBE_LOG_DIRS,
         ELECT_LEADERS,
+        ALTER_PARTITION_REASSIGNMENTS,
+        LIST_PARTITION_REASSIGNMENTS,
         DESCRIBE_TOPIC_PARTITIONS,
         OFFSET_DELETE,
         SASL_HANDSHAKE,

@@ -69,6 +69,8 @@ REQUIRED: Final[Mapping[int, tuple[Required, ...]]] = {
     42: (Required(_A.DELETE, GROUP),),
     43: (Required(_A.ALTER, CLUSTER),),
     44: (Required(_A.ALTER_CONFIGS, TOPIC), Required(_A.ALTER_CONFIGS, CLUSTER, "brokers")),
+    45: (Required(_A.ALTER, CLUSTER),),
+    46: (Required(_A.DESCRIBE, CLUSTER),),
     47: (Required(_A.DELETE, GROUP), Required(_A.READ, TOPIC)),
     50: (Required(_A.DESCRIBE, CLUSTER),),
     51: (Required(_A.ALTER, CLUSTER),),

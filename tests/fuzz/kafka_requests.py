@@ -239,6 +239,7 @@ def absurd_command(rng: random.Random) -> c.Command:
         c.DeleteTopics((c.TopicReference("absent"), c.TopicReference(None, None), c.TopicReference("t", new_id))),
         c.CreatePartitions((c.MorePartitions(rng.choice(["absent", TARGET]), count, ((),)),)),
         c.AlterConfigs((c.ResourceChange(resource, (c.ConfigSetting(*setting),)),)),
+        c.AlterReassignments((c.Reassignment(*partition, rng.choice([None, (), (99,), (1, 1), (-1,)])),), epoch > 0),
     ]
     return rng.choice(commands)
 

@@ -55,6 +55,12 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResult,
 )
 from kafka_compat.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_compat.protocol.apis.partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kafka_compat.protocol.apis.scram_credentials import (
     AlteredUser,
     AlterUserScramCredentialsRequest,
@@ -174,8 +180,18 @@ def _refuse_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
     )
 
 
+def _refuse_alter_reassignments(request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL, responses=())
+
+
+def _refuse_list_reassignments(request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL, topics=())
+
+
 guard_log_dirs = _on_cluster(AclOperation.DESCRIBE, _refuse_log_dirs)
 guard_elect_leaders = _on_cluster(AclOperation.ALTER, _refuse_election)
+guard_alter_reassignments = _on_cluster(AclOperation.ALTER, _refuse_alter_reassignments)
+guard_list_reassignments = _on_cluster(AclOperation.DESCRIBE, _refuse_list_reassignments)
 
 
 def guard_init_producer_id(access: Access, version: int, request: InitProducerIdRequest) -> Admission:

@@ -42,6 +42,10 @@ from kafka_compat.protocol.apis.offset_commit import OFFSET_COMMIT
 from kafka_compat.protocol.apis.offset_delete import OFFSET_DELETE
 from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH
 from kafka_compat.protocol.apis.offset_for_leader_epoch import OFFSET_FOR_LEADER_EPOCH
+from kafka_compat.protocol.apis.partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
 from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.apis.scram_credentials import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
@@ -78,6 +82,8 @@ GUARDS: Final[Mapping[int, Guard]] = {
     CREATE_PARTITIONS.key: topics.guard_create_partitions,
     DELETE_GROUPS.key: groups.guard_delete_groups,
     ELECT_LEADERS.key: cluster.guard_elect_leaders,
+    ALTER_PARTITION_REASSIGNMENTS.key: cluster.guard_alter_reassignments,
+    LIST_PARTITION_REASSIGNMENTS.key: cluster.guard_list_reassignments,
     INCREMENTAL_ALTER_CONFIGS.key: cluster.guard_alter_configs,
     OFFSET_DELETE.key: groups.guard_offset_delete,
     DESCRIBE_USER_SCRAM_CREDENTIALS.key: cluster.guard_describe_users,

@@ -65,7 +65,8 @@ DEFAULT = -1
 TIMEOUT_S_MAX = 60.0
 
 
-def _seconds(timeout_ms: int) -> float:
+def limit_wait(timeout_ms: int) -> float:
+    """Returns the seconds for which a request with this timeout may wait for the controller."""
     return min(max(timeout_ms / 1000, 0.1), TIMEOUT_S_MAX)
 
 
@@ -100,7 +101,7 @@ class TopicRequests:
             if isinstance(result, TopicsCreated):
                 made = {each.name: self._describe_created(each, asked) for each in result.topics}
             else:
-                made = {each.name: _build_refusal(each.name, *_failure(result)) for each in wanted}
+                made = {each.name: _build_refusal(each.name, *failure_of(result)) for each in wanted}
             outcomes = refused | made
             call.answer(CreateTopicsResponse(topics=tuple(outcomes[name] for name in names)))
 
@@ -108,7 +109,7 @@ class TopicRequests:
             on_result(TopicsCreated(()))
             return
         command = CreateTopics(tuple(wanted), self._context.rng.getrandbits(31), request.validate_only)
-        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=limit_wait(request.timeout_ms))
 
     def _new_topic(self, topic: CreateTopic) -> NewTopic:
         settings = self._context.settings
@@ -175,13 +176,13 @@ class TopicRequests:
             if isinstance(result, TopicsDeleted):
                 answer(result.topics)
             else:
-                refuse_all(*_failure(result))
+                refuse_all(*failure_of(result))
 
         if not self._context.settings.flag("delete.topic.enable"):
             refuse_all(KafkaErrorCode.TOPIC_DELETION_DISABLED, "delete.topic.enable is false")
             return
         self._context.controller.send(
-            DeleteTopics(tuple(references)), on_result, timeout_s=_seconds(request.timeout_ms)
+            DeleteTopics(tuple(references)), on_result, timeout_s=limit_wait(request.timeout_ms)
         )
 
     # ---------------------------------------------------------------- CreatePartitions
@@ -203,7 +204,7 @@ class TopicRequests:
             if isinstance(result, PartitionsCreated):
                 topics = result.topics
             else:
-                topics = tuple(TopicGrown(topic.name, *_failure(result)) for topic in wanted)
+                topics = tuple(TopicGrown(topic.name, *failure_of(result)) for topic in wanted)
             results = tuple(
                 CreatePartitionsTopicResult(
                     name=topic.name, error_code=topic.error, error_message=topic.message or None
@@ -213,7 +214,7 @@ class TopicRequests:
             call.answer(CreatePartitionsResponse(results=results))
 
         command = CreatePartitions(wanted, self._context.rng.getrandbits(31), request.validate_only)
-        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=limit_wait(request.timeout_ms))
 
     # ---------------------------------------------------------------- ElectLeaders
 
@@ -233,7 +234,7 @@ class TopicRequests:
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if not isinstance(result, LeadersElected):
-                error, _ = _failure(result)
+                error, _ = failure_of(result)
                 call.answer(ElectLeadersResponse(error_code=error, replica_election_results=()))
                 return
             by_topic: dict[str, list[ElectLeadersPartitionResult]] = {}
@@ -256,7 +257,7 @@ class TopicRequests:
             )
 
         command = ElectLeaders(ElectionType(request.election_type), partitions)
-        self._context.controller.send(command, on_result, timeout_s=_seconds(request.timeout_ms))
+        self._context.controller.send(command, on_result, timeout_s=limit_wait(request.timeout_ms))
 
 
 def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
@@ -277,7 +278,8 @@ def _no_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
     )
 
 
-def _failure(result: CommandResult | CommandFailed) -> tuple[KafkaErrorCode, str]:
+def failure_of(result: CommandResult | CommandFailed) -> tuple[KafkaErrorCode, str]:
+    """Returns error and text for a command that has no result of its own kind."""
     failed = result if isinstance(result, CommandFailed) else CommandFailed("the controller sent another answer", False)
     return failed.error, failed.reason
 

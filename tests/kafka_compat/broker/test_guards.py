@@ -45,6 +45,7 @@ from kafka_compat.protocol.apis import (
     scram_credentials,
     sync_group,
 )
+from kafka_compat.protocol.apis import partition_reassignments as moves
 from kafka_compat.protocol.authorized import ON_CLUSTER, ON_GROUP, ON_TOPIC, AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
@@ -174,6 +175,9 @@ def metadata_of(*names: str, **more: Any) -> metadata.MetadataRequest:
 ELECT = elect_leaders.ElectLeadersRequest(
     topic_partitions=(elect_leaders.ElectLeadersTopic(topic="t", partitions=(0, 1)),)
 )
+MOVES = moves.AlterPartitionReassignmentsRequest(
+    topics=(moves.ReassignableTopic(name="t", partitions=(moves.ReassignablePartition(partition_index=0),)),)
+)
 LIST_ALL = list_groups.ListGroupsRequest()
 COORDINATOR = find_coordinator.FindCoordinatorRequest(key="g", coordinator_keys=("g", "h"))
 TRANSACTION = find_coordinator.FindCoordinatorRequest(key_type=1, key="x", coordinator_keys=("x",))
@@ -274,6 +278,8 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (create_partitions.CREATE_PARTITIONS, 3, PARTITIONS),
     (delete_groups.DELETE_GROUPS, 2, delete_groups.DeleteGroupsRequest(groups_names=("g", "h"))),
     (elect_leaders.ELECT_LEADERS, 2, ELECT),
+    (moves.ALTER_PARTITION_REASSIGNMENTS, 1, MOVES),
+    (moves.LIST_PARTITION_REASSIGNMENTS, 0, moves.ListPartitionReassignmentsRequest()),
     (incremental_alter_configs.INCREMENTAL_ALTER_CONFIGS, 1, alter_of((2, "may"), (4, ""))),
     (offset_delete.OFFSET_DELETE, 0, OFFSET_DELETE_REQUEST),
     (describe_cluster.DESCRIBE_CLUSTER, 1, ABOUT_CLUSTER),

@@ -14,6 +14,7 @@ from kafka_compat.controller.commands import (
     AlterConfigs,
     AlterCredentials,
     AlterPartition,
+    AlterReassignments,
     BeginShutdown,
     Command,
     CreateAcls,
@@ -238,6 +239,7 @@ COMMANDS: list[tuple[Command, bool, bool]] = [
     (AlterCredentials(()), True, True),
     (CreateAcls(()), True, True),
     (DeleteAcls(()), True, True),
+    (AlterReassignments(()), True, True),
 ]
 
 

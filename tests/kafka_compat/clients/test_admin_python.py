@@ -54,6 +54,25 @@ def test_kafka_python_makes_and_removes_topics_and_partitions(admin: Any) -> Non
     until(lambda: name not in admin.list_topics(), "topic out of metadata")
 
 
+def test_kafka_python_moves_a_partition_and_sees_it_arrive(admin: Any) -> None:
+    name = new_name("topic")
+    admin.create_topics({name: {"num_partitions": 1, "replication_factor": 2}})
+    admin.wait_for_topics([name])
+    at = TopicPartition(name, 0)
+
+    def replicas() -> list[int]:
+        found: list[int] = admin.describe_topics([name])[0]["partitions"][0]["replica_nodes"]
+        return found
+
+    before = replicas()
+    (spare,) = {1, 2, 3}.difference(before)
+    assert admin.alter_partition_reassignments({at: [spare, before[0]]}) == {at: None}
+    until(lambda: not admin.list_partition_reassignments([at]), "end of the move")
+    until(lambda: replicas() == [spare, before[0]], "partition on its new brokers")
+    (refused,) = admin.alter_partition_reassignments({at: None}).values()
+    assert refused.__name__ == "NoReassignmentInProgressError"
+
+
 def test_kafka_python_leaves_counts_to_the_broker(admin: Any) -> None:
     """Minus one for both: the broker's `num.partitions` and `default.replication.factor`."""
     name = new_name("topic")

@@ -15,6 +15,10 @@ lines stay.
     lose                             the proposals never come back
     register B                       a new process of broker B registers
     join B                           all leaders take broker B into their ISRs
+    start B                          broker B registers, and is unfenced; fence B: it is fenced
+    reassign P B,B                   partition P is to have these replicas; with `same` of the same number; `none` cancels
+    isr P B,B [alone]                the leader of partition P asks for this ISR; the others lose their eligibility
+    lead P                           the preferred replica of partition P is to lead
     setting NAME VALUE               a setting, before `elected`
     show                             the brokers, the leaders with their ISRs (or eligible ones), and the next deadline
 """
@@ -25,7 +29,18 @@ from pathlib import Path
 
 import attrs
 
-from kafka_compat.controller.commands import BeginShutdown, Command, ElectLeaders, FenceBroker, UnfenceBroker
+from kafka_compat.controller.commands import (
+    AlterReassignments,
+    BeginShutdown,
+    Command,
+    ElectionType,
+    ElectLeaders,
+    FenceBroker,
+    LeadersElected,
+    Reassignment,
+    ReassignmentsAltered,
+    UnfenceBroker,
+)
 from kafka_compat.controller.liveness import (
     AnswerHeartbeat,
     BrokerHeartbeat,
@@ -38,7 +53,7 @@ from kafka_compat.controller.liveness import (
     LivenessSettings,
     ProposeCommand,
 )
-from kafka_compat.model import NO_LEADER
+from kafka_compat.model import NO_LEADER, PartitionState, TopicPartition
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.controller.world import World
 
@@ -54,6 +69,7 @@ class Conversation:
         self.now = 0.0
         self.token = 0
         self.proposed: list[Command] = []
+        self.moves = False
 
     def say(self, line: str) -> list[str]:
         word, *rest = line.split()
@@ -127,6 +143,30 @@ class Conversation:
             change = self.world.change(*state.isr, int(broker), partition=at)
             assert self.world.alter(change).error is KafkaErrorCode.NONE
 
+    def on_start(self, broker: str) -> None:
+        self.world.start(int(broker))
+
+    def on_fence(self, broker: str) -> None:
+        self.world.eligible = True
+        self.world.fence(int(broker))
+
+    def on_reassign(self, partition: str, replicas: str, *words: str) -> list[str]:
+        self.moves = True
+        wanted = None if replicas == "none" else tuple(map(int, replicas.split(",")))
+        command = AlterReassignments((Reassignment("t", int(partition), wanted),), "same" not in words)
+        (result,) = self.world.do(command, ReassignmentsAltered).partitions
+        return [f"{result.error.name}{': ' if result.message else ''}{result.message}"]
+
+    def on_isr(self, partition: str, members: str, *words: str) -> list[str]:
+        isr, keeps = map(int, members.split(",")), "alone" not in words
+        change = self.world.change(*isr, partition=int(partition), keeps_eligible=keeps)
+        return [self.world.alter(change).error.name]
+
+    def on_lead(self, partition: str) -> list[str]:
+        command = ElectLeaders(ElectionType.PREFERRED, (TopicPartition("t", int(partition)),))
+        (result,) = self.world.do(command, LeadersElected).partitions
+        return [result.error.name]
+
     def on_show(self) -> list[str]:
         image = self.world.machine.image
         brokers = [
@@ -136,6 +176,7 @@ class Conversation:
         partitions = [
             f"t-{at} {state.leader if state.leader != NO_LEADER else 'none'} of {','.join(map(str, state.isr)) or 'none'}"
             + (f" or {','.join(map(str, state.elr))}" if state.elr else "")
+            + (show_move(state) if self.moves else "")
             for at, state in enumerate(image.topics["t"].partitions)
         ]
         return [f"brokers {'; '.join(brokers)}", f"leaders {'; '.join(partitions)}", f"due {self.liveness.deadline}"]
@@ -149,6 +190,13 @@ def show(command: Command) -> str:
             return f"ElectLeaders {command.election.name} {' '.join(map(str, keys or ()))}"
         case _:
             raise AssertionError(command)
+
+
+def show_move(state: PartitionState) -> str:
+    words = [f" @{state.leader_epoch} on {','.join(map(str, state.replicas))}"]
+    words += [f"adding {','.join(map(str, state.adding))}"] * bool(state.adding)
+    words += [f"removing {','.join(map(str, state.removing))}"] * bool(state.removing)
+    return " ".join(words)
 
 
 def show_answer(answer: AnswerHeartbeat) -> str:

@@ -57,10 +57,25 @@ COMMANDS: list[c.Command] = [
         )
     ),
 ]
+COMMANDS += [c.AlterReassignments((c.Reassignment("t", 0, (4, 2, 3)), c.Reassignment("t", 1, None)), False)]
 COMMANDS += [c.CreateAcls((ACL,)), c.DeleteAcls((ANY_ACL, evolve(ANY_ACL, principal="User:alice", name="t")))]
 RESULTS: list[c.CommandResult] = [
     c.AclsCreated((c.AclCreated(), c.AclCreated(KafkaErrorCode.INVALID_REQUEST, "no"))),
     c.AclsDeleted((c.AclsMatched((ACL,)), c.AclsMatched(error=KafkaErrorCode.INVALID_REQUEST, message="no"))),
+    c.ReassignmentsAltered(
+        (c.PartitionReassigned("t", 0), c.PartitionReassigned("t", 1, KafkaErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "no"))
+    ),
+    c.PartitionsAltered(
+        (
+            c.PartitionAltered(
+                uuid(3),
+                0,
+                KafkaErrorCode.NONE,
+                "",
+                PartitionState(uuid(3), (4, 2, 1), (1, 2), 1, 4, 5, adding=(4,), removing=(1,)),
+            ),
+        )
+    ),
     c.Registered(7),
     c.Registered(error=KafkaErrorCode.DUPLICATE_BROKER_REGISTRATION, message="no"),
     c.Acknowledged(KafkaErrorCode.STALE_BROKER_EPOCH, "old"),
@@ -369,6 +384,11 @@ ABSURD = st.one_of(
             max_size=3,
         ).map(tuple),
         st.integers(0, 9),
+        FLAGS,
+    ),
+    st.builds(
+        c.AlterReassignments,
+        st.lists(st.builds(c.Reassignment, NAMES, COUNTS, st.none() | REPLICAS), max_size=3).map(tuple),
         FLAGS,
     ),
     st.builds(

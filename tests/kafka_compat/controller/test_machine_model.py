@@ -95,13 +95,18 @@ class ControllerMachine(RuleBasedStateMachine):
             if old is None or old.topic_id != state.topic_id:
                 assert (state.leader_epoch, state.partition_epoch) == (0, 0)
                 continue
-            assert state.replicas == old.replicas
-            assert state.leader_epoch - old.leader_epoch == (state.leader != old.leader)
+            left = set(old.replicas) - set(state.replicas)
+            assert state.leader_epoch - old.leader_epoch == (state.leader != old.leader or bool(left))
             assert state.partition_epoch - old.partition_epoch == (state != old)
 
     def active(self, broker: int) -> bool:
         registration = self.machine.image.brokers.get(broker)
         return registration is not None and not registration.fenced and not registration.shutting_down
+
+    def active_replicas(self, state: PartitionState) -> list[int]:
+        """Those that a reassignment adds come last."""
+        ordered = sorted(state.replicas, key=lambda replica: replica in state.adding)
+        return [replica for replica in ordered if self.active(replica)]
 
     def unclean(self, topic: str) -> bool:
         value = self.machine.image.topics[topic].configs.get(UNCLEAN, self.machine.image.cluster_configs.get(UNCLEAN))
@@ -143,9 +148,14 @@ class ControllerMachine(RuleBasedStateMachine):
         compared = not isr and not elr and current == set(old.replicas)
         able = [replica for replica in old.replicas if replica in isr and self.active(replica)]
         next_best = [replica for replica in old.replicas if replica in elr and self.active(replica)]
-        others = [replica for replica in old.replicas if self.active(replica)]
+        others = self.active_replicas(old)
         greatest = [replica for replica in others if compared and reach[replica] == max(reach.values())]
         found = (new.leader, list(new.isr), set(new.elr), set(new.suspects), new.recovering)
+        done = not able and new.leader != NO_LEADER and set(old.target) == {new.leader}
+        if old.is_moving and done:  # the new leader is all that is to stay
+            assert (new.replicas, new.isr, new.elr, new.is_moving) == (old.target, old.target, (), False)
+            return
+        assert new.replicas == old.replicas
         if new.leader != NO_LEADER:
             assert new.log_ends == ()
         if able:
@@ -326,12 +336,18 @@ class ControllerMachine(RuleBasedStateMachine):
         if may:
             assert result.partitions[0].error is NONE
             assert new is not None
-            assert new.isr == tuple(member.broker for member in change.isr)
             assert new.recovering == change.recovering
             assert old is not None
-            left = {*old.elr, *old.isr} - set(new.isr)
-            assert set(new.elr) == (left if change.keeps_eligible else set())
-            assert set(new.suspects) == set(old.suspects) - set(new.isr)
+            isr = [member.broker for member in change.isr]
+            left = {*old.elr, *old.isr} - set(isr) if change.keeps_eligible else set()
+            suspects = set(old.suspects) - set(isr)
+            stay = old.target if set(old.target) <= set(isr) else old.replicas
+            assert new.replicas == stay
+            assert new.is_moving == (old.is_moving and stay == old.replicas)
+            assert new.isr == tuple(each for each in isr if each in stay)
+            assert set(new.elr) == left.intersection(stay)
+            assert set(new.suspects) == suspects.intersection(stay)
+            assert new.leader == (old.leader if old.leader in stay else stay[0])
             assert result.partitions[0].state == new
         else:
             assert result.error is not NONE or result.partitions[0].error is not NONE
@@ -344,7 +360,7 @@ class ControllerMachine(RuleBasedStateMachine):
         assert isinstance(result, c.LeadersElected)
         for key, new in states(self.machine):
             old = before[key]
-            others = [replica for replica in old.replicas if self.active(replica)]
+            others = self.active_replicas(old)
             if unclean:
                 assert (new == old) == (old.leader != NO_LEADER or not others)
                 reach = {each.broker: (each.last_epoch, each.end_offset) for each in old.log_ends}
@@ -354,6 +370,32 @@ class ControllerMachine(RuleBasedStateMachine):
                 preferred = old.replicas[0]
                 able = self.active(preferred) and preferred in old.isr
                 assert (new.leader, new.isr) == (preferred if able else old.leader, old.isr)
+
+    @precondition(lambda self: self.reader.partitions)
+    @rule(data=st.data(), cancels=st.sampled_from([False, False, True]), allows=st.sampled_from([True, True, False]))
+    def reassign(self, data: st.DataObject, cancels: bool, allows: bool) -> None:
+        """A reassignment begins, replaces one or is cancelled; it drops no copy that only a few have."""
+        key = data.draw(st.sampled_from(sorted(self.reader.partitions)))
+        old = self.reader.partitions[key]
+        target = tuple(data.draw(st.lists(BROKERS, unique=True, min_size=1)))
+        wanted = c.Reassignment(key.topic, key.partition, None if cancels else target)
+        result = self.do(c.AlterReassignments((wanted,), allows))
+        assert isinstance(result, c.ReassignmentsAltered)
+        new, error = self.machine.image.partition(key), result.partitions[0].error
+        assert new is not None
+        gone = set(old.replicas) - set(new.replicas)
+        if error is not NONE:
+            assert new == old
+            return
+        assert cancels or allows or len(target) == len(old.original)
+        assert not gone.intersection((*old.isr, *old.elr)) or new.isr
+        if cancels:
+            assert (new.replicas, new.is_moving) == (old.original, False)
+        elif new.is_moving:
+            assert (new.target, set(new.original)) == (target, set(old.original))
+        else:
+            assert new.replicas == target
+            assert set(target) <= set(new.isr) or not gone
 
     # ---------------------------------------------------------------- topics
 
