@@ -1,4 +1,5 @@
-"""An administrator of a simulated Kafka cluster: makes a topic, deletes it and makes it again, and changes settings.
+"""An administrator of a simulated Kafka cluster: makes a topic, deletes it and makes it again, changes settings, and moves
+partitions to other brokers.
 
 What is answered as done has been committed, and the broker that answers has applied it, or had no more time.
 """
@@ -21,12 +22,18 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
+from kafka_compat.protocol.apis.partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.world import KafkaWorld
 
-CREATE_VERSION, DELETE_VERSION, ALTER_VERSION = 7, 4, 1
+CREATE_VERSION, DELETE_VERSION, ALTER_VERSION, MOVE_VERSION = 7, 4, 1, 1
 SETTINGS = {
     "segment.bytes": (SEGMENT_BYTES, 2 * SEGMENT_BYTES),
     "retention.bytes": (2 * SEGMENT_BYTES, 1 << 30),
@@ -42,6 +49,7 @@ class SimulatedAdministrator:
         self._world = world
         self._knobs = knobs
         self._rng = stream(knobs.seed, "administrator")
+        self._moves = stream(knobs.seed, "administrator/moves")
         self._wire = ClientWire(world, knobs, self._rng)
         self._drawn = 0
 
@@ -57,6 +65,42 @@ class SimulatedAdministrator:
             self._delete()
         else:
             self._create()
+
+    def move(self) -> None:
+        """Move a partition, or cancel its move; until the world heals."""
+        world, rng = self._world, self._moves
+        if world.healed:
+            return
+        world.schedule(world.now + (0.5 + rng.random()) / self._knobs.alters, self.move)
+        key, truth = rng.choice(sorted(world.audits.truths.items(), key=lambda item: item[0]))
+        state, replicas = truth.state, None
+        if not state.is_moving or rng.random() < 0.6:
+            replicas = self._draw_replicas(len(state.original))
+        partition = ReassignablePartition(partition_index=key.partition, replicas=replicas)
+
+        def lags(broker: SimulatedBroker, response: Any) -> bool:
+            answered = [each for topic in response.responses for each in topic.partitions]
+            world.counts["moves_taken"] += any(not each.error_code for each in answered)
+            world.counts["moves_refused"] += any(each.error_code > 0 for each in answered)
+            return False
+
+        self._ask(
+            ALTER_PARTITION_REASSIGNMENTS,
+            MOVE_VERSION,
+            AlterPartitionReassignmentsRequest(
+                timeout_ms=round(1000 * self._knobs.timeout_s),
+                topics=(ReassignableTopic(name=key.topic, partitions=(partition,)),),
+            ),
+            lags,
+        )
+
+    def _draw_replicas(self, factor: int) -> tuple[int, ...]:
+        """Returns as many brokers as now; where that leaves nothing to move, seldom, or often one more or less."""
+        rng, nodes = self._moves, self._knobs.nodes
+        wanted = self._knobs.replication_factor if factor < nodes or rng.random() < 0.2 else factor - 1
+        if rng.random() < 0.2:
+            wanted += rng.choice((-1, 1))
+        return tuple(rng.sample(range(1, nodes + 1), max(1, min(nodes, wanted))))
 
     def _ask(
         self, api: Api[Any, Any], version: int, request: object, lags: Callable[[SimulatedBroker, Any], bool]

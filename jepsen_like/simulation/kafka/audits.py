@@ -14,6 +14,8 @@ K10 owners                 see `group_truth`
 K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
                            disk; a broker that has lost some may not be unfenced as one that could be elected so
 K12 commands               what an administrator asks for is carried out once at most, and not after a refusal
+K13 moves                  a replica leaves when all that stay are in sync, or with the move that has added it; it
+                           deletes its copy then, and not before
 """
 
 from collections import Counter
@@ -67,7 +69,6 @@ class KafkaAudits:
         self.counts: Counter[str] = Counter()
         self.on_excuse: Callable[[TopicPartition, int], None] = lambda partition, end: None
         self._knobs = knobs
-        self._min_isrs = [min(least, knobs.replication_factor) for least in (knobs.min_isr, max(knobs.min_isr, 2))]
         self._brokers = brokers
         self._report = report
         self._epochs: dict[int, bytes] = {}
@@ -81,9 +82,11 @@ class KafkaAudits:
         """The values of settings in these commands."""
         self._refused: set[str] = set()
 
-    def min_isr(self, partition: TopicPartition) -> int:
-        """Returns the effective min.insync.replicas."""
-        return self._min_isrs[partition.topic == OFFSETS_TOPIC]
+    def min_isr(self, replica: LocalReplica) -> int:
+        """Returns the effective min.insync.replicas, with the replication factor that a replica knows of."""
+        least, state = self._knobs.min_isr, replica.decider.state
+        least = max(least, 2) if replica.partition.topic == OFFSETS_TOPIC else least
+        return least if state is None else min(least, state.factor)
 
     def _truth(self, replica: LocalReplica) -> PartitionTruth | None:
         """Returns the truth about a replica; None if its topic is deleted, or a loss with an excuse discounts it."""
@@ -174,17 +177,24 @@ class KafkaAudits:
         elif isinstance(asked, LogReport) and isinstance(command, ReportLogs):
             broken = judge_report(self.image, before, state, command, asked)
             end = LogEnd(command.broker, command.epoch, asked.last_epoch, asked.end_offset)
-        compared = state.leader not in (before.leader, NO_LEADER, *before.isr, *before.elr) and not state.recovering
+        known = (before.leader, NO_LEADER, *before.isr, *before.elr, *self._joining(partition, state))
+        compared = state.leader not in known and not state.recovering
         if broken is None and compared:
             broken = judge_comparison(self.image, before, state.leader, end)
         if broken is not None:
             self._report(broken[0], 0, f"{partition}: {broken[1]}")
+
+    def _joining(self, partition: TopicPartition, state: PartitionState) -> tuple[int, ...]:
+        """Returns the ISR that a leader asks for: where that completes a move, one who joins by it may lead at once."""
+        asked = self._asked.get((state.topic_id, partition.partition))
+        return tuple([member.broker for member in asked.isr]) if isinstance(asked, IsrChange) else ()
 
     def _on_decided(self, partition: TopicPartition, truth: PartitionTruth, state: PartitionState) -> None:
         before, truth.state = truth.state, state
         self.counts["isr_expansions"] += len(state.isr) > len(before.isr)
         self.counts["isr_shrinks"] += len(state.isr) < len(before.isr)
         self._check_state(partition, before, state)
+        self._check_move(partition, before, state)
         self.counts["suspects"] += len(set(state.suspects).difference(before.suspects))
         self.counts["eligible_replicas"] += len(set(state.elr).difference(before.elr))
         self.counts["gone_on_alone"] += bool(before.elr) and not state.elr and state.leader == before.leader
@@ -198,7 +208,7 @@ class KafkaAudits:
     def _on_elected(
         self, partition: TopicPartition, truth: PartitionTruth, before: PartitionState, state: PartitionState
     ) -> None:
-        if state.leader in before.isr:
+        if state.leader in (*before.isr, *self._joining(partition, state)):
             self.counts["elections"] += 1
         elif state.leader in before.elr:
             self.counts["eligible_elections"] += 1
@@ -224,7 +234,7 @@ class KafkaAudits:
         self, broker: SimulatedBroker, replica: LocalReplica, event: Event, effects: Sequence[Effect]
     ) -> None:
         """A decider has decided; nothing is carried out yet."""
-        broken = judge_decision(replica, event, effects, self.min_isr(replica.partition))
+        broken = judge_decision(replica, event, effects, self.min_isr(replica))
         if broken is not None:
             self._report(broken[0], broker.node, f"{replica.partition}: {broken[1]}")
 
@@ -265,6 +275,27 @@ class KafkaAudits:
         if problem:
             self._report("K4", max(leader, 0), f"{partition}: {problem}")
 
+    def _check_move(self, partition: TopicPartition, before: PartitionState, state: PartitionState) -> None:
+        """A partition has other replicas, or is to have them."""
+        gone, added = set(before.replicas) - set(state.replicas), set(state.replicas) - set(before.replicas)
+        ended = before.is_moving and not state.is_moving
+        self.counts["replicas_added"] += len(added)
+        self.counts["replicas_removed"] += len(gone)
+        self.counts["moves_completed"] += ended and set(state.replicas) == set(before.target)
+        self.counts["moves_cancelled"] += ended and set(state.replicas) == set(before.original)
+        self.counts["leaders_removed"] += before.leader in gone
+        problem = ""
+        if gone - set(before.adding) and not set(state.replicas) <= set(state.isr):
+            problem = f"{sorted(gone)} leave, and of {state.replicas} only {state.isr} are in sync"
+        elif gone and state.leader_epoch == before.leader_epoch:
+            problem = f"{sorted(gone)} leave in the epoch {state.leader_epoch} in which they have fetched"
+        if problem:
+            self._report("K13", 0, f"{partition}: {problem}")
+        truth = self.truths[partition]
+        truth.left.update(dict.fromkeys(gone, state.leader_epoch))
+        if gone and truth.tainted.issuperset((*state.isr, *state.elr)):
+            self._forget_lost(partition, truth)  # those that stay have lost a part, and no one knows it yet
+
     def _excuse(self, partition: TopicPartition, truth: PartitionTruth, excused: int) -> None:
         members = truth.state.isr
         end = truth.rebase([self.log_of(member, partition) for member in members], excused)
@@ -284,6 +315,10 @@ class KafkaAudits:
         if truth is None:
             return
         truth.tainted.add(node)
+        self._forget_lost(partition, truth)
+
+    def _forget_lost(self, partition: TopicPartition, truth: PartitionTruth) -> None:
+        """Stop expecting what no replica has."""
         copies = [self.log_of(each, partition) for each in truth.state.replicas]
         end = truth.lose_what_no_one_has(copies, truth.state.leader_epoch)
         if end is not None:
@@ -415,9 +450,11 @@ class KafkaAudits:
             self._report("K2", broker.node, f"{partition}: {what}")
         if truth is None or held is None or broker.node in truth.tainted:
             return
-        if len(role.isr.maximal) < self.min_isr(partition):
+        if len(role.isr.maximal) < self.min_isr(replica):
             self._report("K2", broker.node, f"{partition}: acknowledged by {sorted(role.isr.maximal)} alone")
-        for member in role.isr.maximal - truth.tainted:
+        # A replica that has left deletes its copy, perhaps before its leader knows.
+        left = {each for each, epoch in truth.left.items() if epoch > role.epoch}
+        for member in role.isr.maximal - truth.tainted - left:
             log = self.log_of(member, partition)
             if log is None or not (log.holds(held) or truth.may_lack(held)):
                 self._report("K2", member, f"{partition}: {value} at {base_offset} is acknowledged and not there")

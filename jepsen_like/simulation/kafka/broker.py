@@ -574,7 +574,9 @@ class SimulatedBroker(SimulatedProcess):
         """A client's produce request: what its decider needs of the batch, its bytes, and what the client calls it."""
         hosted = self.parts.replicas.hosted.get(partition)
         if hosted is None:
-            done(AnswerProduce(0, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NO_OFFSET, NO_OFFSET))
+            known = self.machine.image.partition(partition) is not None
+            error = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER if known else KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            done(AnswerProduce(0, error, NO_OFFSET, NO_OFFSET))
             return
         replica, (info, content, value) = hosted, batch
 

@@ -94,7 +94,8 @@ class KafkaKnobs(Knobs):
     members: int
     """Members of the consumer group; 0: there is none."""
     alters: float
-    """An administrator makes or deletes a topic, or changes a setting, this often, per second; 0: there is none."""
+    """An administrator makes or deletes a topic, or changes a setting, and moves a partition, each this often, per second;
+    0: there is none."""
     trims: float
     """Retention or DeleteRecords cuts a log this often, per second."""
 

@@ -32,6 +32,8 @@ class PartitionTruth:
     """True if an unclean election was held: logs of older epochs may be taken for more than they are worth since."""
     tainted: set[int] = attrs.field(factory=set)
     """Brokers that have lost a part of their log, and were not taken into the ISR since."""
+    left: dict[int, int] = attrs.field(factory=dict)
+    """By broker, the leader epoch that began when it last ceased to be a replica."""
     acknowledged: dict[int, LoggedBatch] = attrs.field(factory=dict)
     """By base offset, what was acknowledged with acks=all."""
     newest: dict[bytes, int] = attrs.field(factory=dict)

@@ -97,7 +97,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         for number, member in enumerate(self.members):
             self.schedule(0.1 * number, member.wake)
         if knobs.alters:
-            self.schedule(1.0 / knobs.alters, SimulatedAdministrator(self, knobs).wake)
+            administrator = SimulatedAdministrator(self, knobs)
+            self.schedule(1.0 / knobs.alters, administrator.wake)
+            self.schedule(0.5 / knobs.alters, administrator.move)
         if knobs.trims:
             self.schedule(1.0 / knobs.trims, self._trim)
         for fault in knobs.faults:
@@ -383,6 +385,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             registration = self.audits.image.brokers[node]
             if registration.fenced or broker.machine.image.index != index or registration.epoch != broker.broker_epoch:
                 yield f"broker {node} is fenced or behind"
+            elif broker.parts.replicas.has_more:
+                yield f"broker {node} has logs to make or delete"
         for partition, truth in self.audits.truths.items():
             state = truth.state
             if state.leader == NO_LEADER or set(state.isr) != set(state.replicas):
