@@ -9,6 +9,7 @@ from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
+from tests.mutants.kafka_move_bugs import KAFKA_MOVE_BUGS
 from tests.mutants.member_bugs import MEMBER_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
@@ -626,6 +627,7 @@ ALL: Sequence[Mutant] = (
     *ACCESS_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
+    *KAFKA_MOVE_BUGS,
     *KAFKA_HOST_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,

@@ -88,6 +88,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_elections",
         "controller/test_eligible",
         "controller/test_brokers",
+        "controller/test_liveness",
         "coordinator/test_conversations",
         "storage/test_broker_store",
     )

@@ -279,7 +279,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "no-epoch-of-an-election",
         "another leader has the same leader epoch",
         ELECTIONS,
-        ("        leader_epoch=before.leader_epoch + (after.leader != before.leader),\n", ""),
+        ("        leader_epoch=before.leader_epoch + is_new,\n", ""),
         oracles=["K4", "script"],
     ),
     kafka_bug(
