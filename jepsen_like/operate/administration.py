@@ -12,6 +12,7 @@ import attrs
 
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone
+from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
 from raft.net.certificates import Certificates
@@ -64,6 +65,15 @@ class Administration(Protocol):
 
     async def delete_topic(self, name: str) -> list[Row]:
         """Delete a topic. Returns a row about it."""
+
+    async def assignment(self) -> Assignment:
+        """Returns the brokers of each partition, as they are once no reassignment is under way."""
+
+    async def reassign(self, wanted: Mapping[Partition, tuple[int, ...] | None]) -> None:
+        """Let partitions move to other brokers; None cancels a move that is under way."""
+
+    async def moving(self) -> list[Row]:
+        """Returns the partitions that are moving, and how far the new copies are behind."""
 
     async def groups(self) -> list[Row]:
         """Returns the consumer groups by name, with how far they lag in all."""

@@ -13,6 +13,7 @@ import trio
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
+from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.control import ClusterView
@@ -59,6 +60,17 @@ from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchGroup,
     OffsetFetchRequest,
     OffsetFetchResponse,
+)
+from kafka_compat.protocol.apis.partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.certificates import Certificates
@@ -276,12 +288,108 @@ class KafkaAdministration:
         await self._change(DELETE_TOPICS, 6, request, outcome, name)
         return [{"topic": name, "outcome": "deleted"}]
 
+    # ---------------------------------------------------------------- reassignments
+
+    async def assignment(self) -> Assignment:
+        """See `Administration`."""
+        view, moving = await self._view(), await self._moving()
+        leaving = {each: state.removing_replicas for each, state in moving.items()}
+        return {
+            (at.topic, at.partition): tuple(
+                [each for each in state.replica_nodes if each not in leaving.get((at.topic, at.partition), ())]
+            )
+            for at, state in view.partitions.items()
+        }
+
+    async def reassign(self, wanted: Mapping[Partition, tuple[int, ...] | None]) -> None:
+        """See `Administration`."""
+        by_topic: dict[str, list[ReassignablePartition]] = {}
+        for (topic, partition), replicas in sorted(wanted.items(), key=lambda item: item[0]):
+            by_topic.setdefault(topic, []).append(ReassignablePartition(partition_index=partition, replicas=replicas))
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=self._timeout_ms,
+            topics=tuple(ReassignableTopic(name=name, partitions=tuple(each)) for name, each in by_topic.items()),
+        )
+
+        def outcome(answer: AlterPartitionReassignmentsResponse) -> tuple[int, str | None]:
+            return answer.error_code, answer.error_message
+
+        where = f"quorumlog topics reassign {self._flags}"
+        answer: AlterPartitionReassignmentsResponse = await self._change(
+            ALTER_PARTITION_REASSIGNMENTS, 0, request, outcome, "", where
+        )
+        refused = [
+            f"{topic.name}-{each.partition_index}: {_error_name(each.error_code)}: {each.error_message or ''}".rstrip(
+                ".: "
+            )
+            for topic in answer.responses
+            for each in topic.partitions
+            if each.error_code != KafkaErrorCode.NONE
+        ]
+        if refused:
+            others = len(wanted) - len(refused)
+            taken = f"the other {others} were taken; see them: {where}" if others else "nothing was changed"
+            raise NotDone(f"{'; '.join(refused)}; {taken}")
+
+    async def moving(self) -> list[Row]:
+        """See `Administration`. `behind` are the records that the slowest of the new copies lacks."""
+        moving = await self._moving()
+        if not moving:
+            return []
+        view = await self._view()
+        disks: dict[int, DescribeLogDirsResponse] = await self._ask_all(
+            DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None)
+        )
+        lags = {
+            (broker, topic.name, log.partition_index): log.offset_lag
+            for broker, disk in disks.items()
+            for result in disk.results
+            for topic in result.topics
+            for log in topic.partitions
+        }
+        rows: list[Row] = []
+        for (topic, partition), state in sorted(moving.items()):
+            known = view.partitions.get(TopicPartition(topic, partition))
+            behind = [lags.get((broker, topic, partition)) for broker in state.adding_replicas]
+            rows.append(
+                {
+                    "topic": topic,
+                    "partition": partition,
+                    "replicas": list(state.replicas),
+                    "adds": list(state.adding_replicas),
+                    "removes": list(state.removing_replicas),
+                    "in_sync": [] if known is None else list(known.isr_nodes),
+                    "behind": None if None in behind else max(map(int, filter(None, behind)), default=0),
+                }
+            )
+        return rows
+
+    async def _moving(self) -> dict[Partition, OngoingPartitionReassignment]:
+        """Returns what is moving, from the broker that knows the most; a fresh broker may know less."""
+        answers: dict[int, ListPartitionReassignmentsResponse] = await self._ask_all(
+            LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest(topics=None)
+        )
+        first = answers.get(self._controller) or next(iter(answers.values()), None)
+        if first is None:
+            raise NotDone(f"no broker answers; see which serve: quorumlog brokers {self._flags}")
+        if first.error_code != KafkaErrorCode.NONE:
+            raise NotDone(f"{_error_name(first.error_code)}: {first.error_message or 'the brokers show nothing'}")
+        return {(topic.name, each.partition_index): each for topic in first.topics for each in topic.partitions}
+
+    # ---------------------------------------------------------------- changes
+
     @property
     def _timeout_ms(self) -> int:
         return round(self._within_s * 1000)
 
-    async def _change(self, api: Api[Any, Any], version: int, request: Any, outcome: Any, name: str) -> Any:
-        """Returns the answer to a change that was made. Raises `NotDone` and `PerhapsDone`."""
+    async def _change(
+        self, api: Api[Any, Any], version: int, request: Any, outcome: Any, name: str, see: str = ""
+    ) -> Any:
+        """Returns the answer to a change that was made; `see` shows what has become of one of unknown outcome.
+
+        Raises `NotDone` and `PerhapsDone`.
+        """
+        see = see or f"quorumlog topics describe {name} {self._flags}"
         refusal = "no broker can be reached"
         deadline = trio.current_time() + self._within_s
         while True:
@@ -294,26 +402,21 @@ class KafkaAdministration:
                     refusal = f"broker {broker}: {error}"
                     continue
                 except NoAnswer as error:
-                    raise self._perhaps(f"broker {broker} was asked: {error}", name) from error
+                    raise _perhaps(f"broker {broker} was asked: {error}", see) from error
                 try:
                     code, message = outcome(answer)
                 except ValueError:
-                    raise self._perhaps(f"broker {broker} answered about another topic", name) from None
+                    raise _perhaps(f"broker {broker} answered about another topic", see) from None
                 if code == KafkaErrorCode.NONE:
                     return answer
                 refusal = f"{_error_name(code)}{f': {message}' if message else ''}".rstrip(".")
                 if code in UNKNOWN_OUTCOMES:
-                    raise self._perhaps(refusal, name)
+                    raise _perhaps(refusal, see)
                 if code not in ELSEWHERE:
                     raise self._refusal(code, refusal, name)
             if trio.current_time() + RETRY_EVERY_S >= deadline:
                 raise NotDone(f"{refusal}; see which brokers serve: quorumlog brokers {self._flags}")
             await trio.sleep(RETRY_EVERY_S)
-
-    def _perhaps(self, reason: str, name: str) -> PerhapsDone:
-        return PerhapsDone(
-            f"{reason}; it may have been done, or may still: see by quorumlog topics describe {name} {self._flags}"
-        )
 
     def _refusal(self, code: int, reason: str, name: str) -> NotDone:
         match code:
@@ -390,6 +493,10 @@ class KafkaAdministration:
             for each in topic.partitions
             if each.error_code == KafkaErrorCode.NONE and each.committed_offset >= 0
         }
+
+
+def _perhaps(reason: str, see: str) -> PerhapsDone:
+    return PerhapsDone(f"{reason}; it may have been done, or may still: see by {see}")
 
 
 def _error_name(code: int) -> str:

@@ -12,6 +12,7 @@ import trio
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
+from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.reports import ask_each
@@ -292,6 +293,19 @@ class RocketMqAdministration:
             done.append(name)
 
     # ---------------------------------------------------------------- groups
+
+    async def assignment(self) -> Assignment:
+        """See `Administration`."""
+        raise NotDone("the queues of RocketMQ stay on their brokers: make the topic on others, and let it drain here")
+
+    async def reassign(self, wanted: Mapping[Partition, tuple[int, ...] | None]) -> None:
+        """See `Administration`."""
+        await self.assignment()
+
+    async def moving(self) -> list[Row]:
+        """See `Administration`."""
+        await self.assignment()
+        return []
 
     async def groups(self) -> list[Row]:
         """See `Administration`."""

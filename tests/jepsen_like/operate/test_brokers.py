@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,51 @@ def test_a_topic_is_made_described_consumed_and_deleted(kafka: LocalKafka, capsy
     assert run("topics", "delete", "orders")[:2] == (0, [{"topic": "orders", "outcome": "deleted"}])
     kafka.forget("orders")
     assert "orders" not in [row["topic"] for row in run("topics")[1]]
+
+
+def test_a_partition_moves_to_another_broker_with_all_that_it_holds(
+    kafka: LocalKafka, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = runner(kafka.bootstrap_servers, capsys)
+    assert run("topics", "create", "moved", "--partitions", "1", "--replication-factor", "2")[0] == ExitStatus.VALID
+    before = run("topics", "describe", "moved")[1][0]["replicas"]
+    producer = kafka.producer(QUIET)
+    for _ in range(100):
+        producer.produce("moved", b"x" * 100)
+    assert producer.flush(30) == 0
+    (spare,) = {1, 2, 3}.difference(before)
+    flags = ("topics", "reassign", "moved", "--replace", f"{before[0]}={spare}")
+    status, rows, shown = run(*flags)
+    assert (status, [(row["adds"], row["removes"]) for row in rows]) == (0, [([spare], [before[0]])])
+    assert "--execute" in shown
+    assert run("topics", "describe", "moved")[1][0]["replicas"] == before
+
+    status, rows, shown = run(*flags, "--execute", "--within", "60")
+    assert status == ExitStatus.VALID
+    after = run("topics", "describe", "moved")[1][0]
+    assert (after["replicas"], sorted(after["in_sync"]), after["end"]) == (
+        [spare, before[1]],
+        sorted([spare, before[1]]),
+        100,
+    )
+    assert run("topics", "reassign")[1] == []
+    plan = tmp_path / "plan.json"
+    plan.write_text(shown.partition("--plan: ")[2].splitlines()[0])
+    assert run("topics", "reassign", "--plan", str(plan), "--execute", "--within", "60")[0] == ExitStatus.VALID
+    assert run("topics", "describe", "moved")[1][0]["replicas"] == before
+
+
+def test_a_move_to_a_broker_that_is_not_there_is_refused_and_changes_nothing(
+    kafka: LocalKafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = runner(kafka.bootstrap_servers, capsys)
+    run("topics", "create", "stays", "--partitions", "1")
+    status, _, complaint = run("topics", "reassign", "stays", "--to", "1,2,9", "--execute")
+    assert status == ExitStatus.NOT_DONE
+    assert "stays-0: INVALID_REPLICA_ASSIGNMENT" in complaint
+    assert "nothing was changed" in complaint
+    assert run("topics", "reassign", "none", "--to", "1")[0] == ExitStatus.NOT_DONE
+    assert run("topics", "reassign", "stays", "--cancel")[:2] == (ExitStatus.VALID, [])
 
 
 def test_a_refusal_is_certain_and_names_the_next_command(kafka: LocalKafka, capsys: pytest.CaptureFixture[str]) -> None:
