@@ -6,6 +6,7 @@ one: until the group is known to have committed the last entry in it, nothing is
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgpack
@@ -234,8 +235,15 @@ def checked_result(result: object, bytes_max: int, done: str) -> bytes:
 
 
 def _unpack_commands(data: Payload) -> Iterator[bytes]:
-    """Yields the commands of an entry, which are msgpack binaries end to end."""
+    """Yields the commands of an entry, which are msgpack binaries end to end.
+
+    Anything else ends the entry, and has no effect on any member: only a broken leader sends it.
+    """
     unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1), max_array_len=0, max_map_len=0, max_ext_len=0)
     for buffer in buffers_of(data):
         unpacker.feed(buffer)
-    return iter(unpacker)
+    with suppress(ValueError, msgpack.UnpackException):
+        for command in unpacker:
+            if type(command) is not bytes:
+                return
+            yield command

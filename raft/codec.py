@@ -20,8 +20,9 @@ import crc32c
 import msgpack
 
 from log.frame import buffers_of
+from raft.addresses import is_address
 from raft.errors import ProtocolError
-from raft.membership import Configuration, InvalidConfiguration, check_stored
+from raft.membership import Configuration, InvalidConfiguration, decode_stored
 from raft.messages import (
     AppendAccepted,
     AppendEntries,
@@ -324,9 +325,13 @@ def _decode_install_snapshot(body: Buffer) -> InstallSnapshot:
         raise ProtocolError(f"a part of {len(start.snapshot)} at {offset} is no part of a snapshot of {total}")
     configuration = binary(configuration, "configuration")
     try:
-        check_stored(configuration)
+        known = decode_stored(configuration)
     except InvalidConfiguration as error:
         raise ProtocolError(f"the configuration of a snapshot: {error}") from None
+    for place in known:
+        number(place.index, "the index of a configuration")
+        integer(place.term, "the term of a configuration", 0, term)
+        _require_addresses(place.configuration)
     return InstallSnapshot(Term(term), start, number(round_, "round"), offset, bytes_left, configuration)
 
 
@@ -411,9 +416,17 @@ def _decode_batch(
 
 def _require_configuration(content: Buffer) -> None:
     try:
-        Configuration.decode(bytes(content))
+        found = Configuration.decode(bytes(content))
     except InvalidConfiguration as error:
         raise ProtocolError(f"the entry of a configuration: {error}") from None
+    _require_addresses(found)
+
+
+def _require_addresses(configuration: Configuration) -> None:
+    """An address that cannot be dialled would end this node, now and at each start."""
+    for node, address in configuration.addresses.items():
+        if not is_address(address):
+            raise ProtocolError(f"the configuration has node {node} at {address[:64]!r}, which is no HOST:PORT")
 
 
 def _reads(kind: type[Message]) -> list[tuple[str, _Read]]:

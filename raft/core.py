@@ -20,8 +20,8 @@ What it holds to (paper sections 5.1-5.4, 8; dissertation 6.4, 9.6, 10.2.1; pers
 - A node whose log was truncated because of damage neither campaigns nor votes for a log shorter than its own was, until
   it holds as much again.
 - Every proposal is answered once: committed, rejected (certainly not appended) or unknown [P14].
-- A message that no correct peer can have sent changes nothing (`objection`): a term near the end of all terms, a
-  snapshot where none can be. No message moves the term further than `TERM_STEP_MAX`.
+- A message that no correct peer can have sent changes nothing (`raft.objections`). No message moves the term further
+  than `TERM_STEP_MAX`.
 
 - All that counts votes or copies asks the configuration in force (`raft.membership`); a leader changes it, and hands
   over, by the rules of `raft.changes`.
@@ -199,12 +199,12 @@ class RaftCore:
         """The role."""
         return self.role.name
 
-    def objection(self, message: Message) -> str | None:
-        """Returns why no correct peer can have sent `message` to this node, or None if one may have.
+    def objection(self, sender: NodeId, message: Message) -> str | None:
+        """Returns why no correct peer can have sent `message` to this node, or None if `sender` may have.
 
         The caller should close the link of the sender. `step` ignores such a message in any case.
         """
-        return objection_to(self, message)
+        return objection_to(self, sender, message)
 
     # ---------------------------------------------------------------- the one dispatch
 
@@ -215,7 +215,7 @@ class RaftCore:
         match event:
             case Receive(sender=sender, message=message):
                 # Even of nodes that are not in the configuration, since those that are may not be known yet (section 4.1).
-                if sender != self.node_id and self.objection(message) is None:
+                if sender != self.node_id and self.objection(sender, message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
                 self._on_persisted(write_id)
@@ -792,8 +792,6 @@ class RaftCore:
             changes.hand_over(self, leader, leader.transfer)
 
     def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
-        if reply.match_index > self.log.last_index:
-            return  # invalid: no follower can match beyond the last entry of this leader
         progress.accepted_round = max(progress.accepted_round, reply.round)
         if progress.note_accepted(reply.match_index):
             self._commit_by_majority(leader)

@@ -70,7 +70,7 @@ class Inbox:
         Raises `ProtocolError` if no correct peer can have sent it, `WrongStateMachine` for a snapshot that the state
         machine cannot take.
         """
-        if (objection := self._core.objection(message)) is not None:
+        if (objection := self._core.objection(sender, message)) is not None:
             raise ProtocolError(objection)
         may_change_state = message.term > self._core.term or isinstance(message, OF_ELECTIONS)
         if may_change_state and not self.full_disk.has_room_for_state(self._environment.clock()):
@@ -84,6 +84,11 @@ class Inbox:
 
     def _deliver_snapshot(self, sender: NodeId, message: InstallSnapshot) -> None:
         self._applier.require_snapshots()
+        committed_end = self._applier.committed_end
+        if message.start.index > self._core.commit_index and message.start.offset < committed_end:
+            raise ProtocolError(
+                f"a log that begins with offset {message.start.offset} cannot be: here all before {committed_end} is committed"
+            )
         if message.total > self._snapshots.bytes_max:
             self._environment.notify(SnapshotTooLarge(message.total, self._snapshots.bytes_max))
         elif message.bytes_left:

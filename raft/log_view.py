@@ -119,6 +119,13 @@ class LogView:
         """Returns True if this entry is in the log now; of what has left it that is not known."""
         return index > self.start.index and self.matches(index, term)
 
+    def offset_before(self, index: LogIndex) -> Offset | None:
+        """Returns the end of the records before the entry at `index`; None if that is not in memory."""
+        if index > self.last_index:
+            return self.end_offset
+        found = self.cached_entries(index, 0)
+        return None if found is None else found[0].base_offset
+
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
         """Returns the last position not above `index` whose term is not above `term`; (0, 0) if there is none.
 

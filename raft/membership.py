@@ -190,7 +190,7 @@ def make_change(present: Configuration, change: Change, directories: Mapping[Nod
     match change:
         case AddLearner(address=address):
             node = NodeId(change.node)
-            if not 1 <= node < 2**31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes) >= MEMBERS_MAX:
+            if not 1 <= node < 2**31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes | {node}) > MEMBERS_MAX:
                 raise InvalidConfiguration(f"node {node} cannot be a member")
             voters, learners = voters - {node}, learners | {node}
             addresses |= {node: address} if address else {}
@@ -278,7 +278,7 @@ class Membership:
         Of the configurations that were stored, the first is committed. Of the others those count whose entry is in the
         log: an entry may have been replaced since, or never have been written.
         """
-        found = _decode_entries(stored)
+        found = decode_stored(stored)
         if not found:
             return cls([ConfigurationEntry(NO_INDEX, NO_TERM, initial)])
         first, *rest = found
@@ -345,7 +345,7 @@ class Membership:
         Returns the configurations that this replaces, as `append` does; none if the one in force stays.
         """
         before = tuple(self.known)
-        found = _decode_entries(committed)
+        found = decode_stored(committed)
         if found and found[0].index > self.settled_index:
             self.known, self.settled_index = found[:1], found[0].index
         else:
@@ -362,11 +362,6 @@ class Membership:
         return _encode_entries([self.known[0], *replaced, *self.known[1:]])
 
 
-def check_stored(stored: bytes) -> None:
-    """Raises `InvalidConfiguration` unless these are configurations as `Membership.encode` returns them."""
-    _decode_entries(stored)
-
-
 def _encode_entries(entries: Sequence[ConfigurationEntry]) -> bytes:
     if len(entries) == 1 and entries[0].index == NO_INDEX:
         return b""
@@ -374,8 +369,8 @@ def _encode_entries(entries: Sequence[ConfigurationEntry]) -> bytes:
     return packed
 
 
-def _decode_entries(stored: bytes) -> list[ConfigurationEntry]:
-    """Returns the entries. Raises `InvalidConfiguration` for bytes that are none."""
+def decode_stored(stored: bytes) -> list[ConfigurationEntry]:
+    """Returns what `Membership.encode` has encoded. Raises `InvalidConfiguration` for other bytes."""
     if not stored:
         return []
     rows = _unpack(stored)

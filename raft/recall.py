@@ -50,6 +50,7 @@ import attrs
 
 from raft.messages import AppendEntries, InstallSnapshot, Message, RequestPreVote, RequestStanding, StandingReply
 from raft.model import NO_INDEX, NO_POSITION, NO_TERM, HardState, NodeId, Position, Term
+from raft.objections import TERM_STEP_MAX
 
 FORGOTTEN_TERMS = 1024
 """The number of terms that are left out when a majority has forgotten."""
@@ -99,8 +100,17 @@ class Recall:
 
     @property
     def missing(self) -> tuple[NodeId, ...]:
-        """The members that have not answered."""
-        return tuple(other for other in self.others if other not in self.answers)
+        """The members that have not answered, or not with a term that is to be believed."""
+        term_max = self._term_max
+        return tuple(
+            other for other in self.others if (answer := self.answers.get(other)) is None or answer.term > term_max
+        )
+
+    @property
+    def _term_max(self) -> int:
+        """The greatest term that is believed: one step above the least. One broken member must not set the group's."""
+        terms = [answer.term for answer in self.answers.values() if answer.term != NO_TERM]
+        return min(terms, default=NO_TERM) + TERM_STEP_MAX
 
     @classmethod
     def of(cls, rng: random.Random, others: tuple[NodeId, ...], *, was_member: bool, joins: bool) -> "Recall":
@@ -136,12 +146,13 @@ class Recall:
     def conclusion(self, node_id: NodeId, majority: int) -> HardState:
         """Returns what this node takes over once it may end; the state of a new group if there is nothing."""
         assert self.may_end, "an answer is missing"
-        known = [reply for reply in self.answers.values() if reply.term != NO_TERM]
+        term_max = self._term_max
+        known = [reply for reply in self.answers.values() if NO_TERM != reply.term <= term_max]
         if not known and not self.is_new:
             return HardState()
         if self.is_new:
             term = max([self.unknown_term, *[reply.term for reply in known]])
-            return HardState(term, directory_id=self.question)
+            return HardState(Term(min(term, term_max)), directory_id=self.question)
         term = max(reply.term for reply in known)
         blank = 1 + len(self.others) - len(known)
         if blank >= majority:

@@ -429,7 +429,7 @@ class Conversation:
 
     def _step(self, node: int, event: Event) -> None:
         core = self._node(node).core
-        if isinstance(event, Receive) and (objection := core.objection(event.message)) is not None:
+        if isinstance(event, Receive) and (objection := core.objection(event.sender, event.message)) is not None:
             self.said.append(f"n{node} ends the link from n{event.sender}: {objection}")
         for effect in core.step(self.now, event):
             self.said.append(f"n{node} {say(effect)}")

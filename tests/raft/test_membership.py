@@ -18,7 +18,7 @@ from raft.membership import (
     Membership,
     Promote,
     Remove,
-    check_stored,
+    decode_stored,
     make_change,
     without_outgoing,
 )
@@ -91,13 +91,13 @@ def test_who_becomes_a_voter_was_a_learner_and_is_counted_with_the_directory_it_
     st.binary(max_size=60) | st.recursive(st.integers(-9, 2**63) | st.binary() | st.text(), st.lists).map(msgpack.packb)
 )
 def test_bytes_that_are_no_configuration_are_refused(data: bytes) -> None:
-    for read in (Configuration.decode, check_stored):
+    for read in (Configuration.decode, decode_stored):
         try:
             read(data)
         except InvalidConfiguration:
             pass
         else:
-            assert not data or read is check_stored or Configuration.decode(data).voters
+            assert not data or read is decode_stored or Configuration.decode(data).voters
 
 
 @pytest.mark.parametrize(

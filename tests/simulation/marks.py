@@ -30,7 +30,6 @@ MODULES = (
     "raft.interruptions",
     "raft.log_view",
     "raft.membership",
-    "raft.objections",
     "raft.outbox",
     "raft.progress",
     "raft.quorum",
@@ -43,20 +42,14 @@ CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
     "core.step: isinstance(self.role, Leader): no": "a driver asks only a leader to step down",
-    "core.step: sender != self.node_id and self.objection(message) is None: no": "nonsense from the wire",
-    "objections.objection_to: message.term > TERM_MAX: yes": "nonsense from the wire; no correct member sends it",
-    "objections._objection_to_snapshot: not core._takes_snapshots and core.log.start.index == NO_INDEX: yes": (
-        "nonsense from the wire: where nothing leaves a log no member has a snapshot"
-    ),
+    "core.step: sender != self.node_id and self.objection(sender, message) is None: no": "nonsense from the wire",
     "core._on_snapshot_received: reply.received < len(start.snapshot): no": (
         "nonsense from the wire: the last part of a snapshot is answered by AppendAccepted"
     ),
-    "objections._objection_to_snapshot: is_possible: no": "nonsense from the wire; no correct member sends it",
     "core._on_message: message.term > self.term + TERM_STEP_MAX and self._learns_term_from(message): yes": (
         "after years without a node, or after nonsense; a_term_far_ahead_is_approached_by_one_step_a_message shows it"
     ),
     "core._learns_term_from": "likewise",
-    "core._on_accepted: reply.match_index > self.log.last_index: yes": "nonsense from the wire; no correct member sends it",
     "core.hurry": "for programs, which know when a group is to begin",
     "core._begin_after: recall.campaigns_next: yes": "likewise",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
@@ -72,9 +65,9 @@ UNVISITED: Mapping[str, str] = {
     "membership.decode: _unpack(data): is _": "nonsense from the wire",
     "membership.decode: not voters or len(members) != len(rows) or set(learners) & {*voters, *outgoing}: yes": "likewise",
     "membership._is_member: row: is _": "likewise",
-    "membership._decode_entries: not isinstance(rows, list) or not rows: yes": "likewise",
-    "membership._decode_entries: row: is _": "likewise",
-    "membership.make_change: not 1 <= node < 2 ** 31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes) >= MEMBERS_MAX: yes": (
+    "membership.decode_stored: not isinstance(rows, list) or not rows: yes": "likewise",
+    "membership.decode_stored: row: is _": "likewise",
+    "membership.make_change: not 1 <= node < 2 ** 31 or len(address) > ADDRESS_LENGTH_MAX or len(present.nodes | {node}) > MEMBERS_MAX: yes": (
         "refuses a wrong call"
     ),
 }

@@ -534,7 +534,7 @@ class RaftExplorer(Explorer[State, ExplorerAction]):
 
     def _step(self, node: ExplorerNode, event: Event, posted: list[int]) -> None:
         if isinstance(event, Receive):  # every message here is a correct node's
-            assert (objection := node.core.objection(event.message)) is None, objection
+            assert (objection := node.core.objection(event.sender, event.message)) is None, objection
         for effect in node.core.step(node.core._now + PATIENCE_S, event):
             match effect:
                 case Persist():

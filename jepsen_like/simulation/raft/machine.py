@@ -31,7 +31,7 @@ from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.effects import Commit, Effect, LoadEntries, Persist
 from raft.environment import Environment
-from raft.errors import RaftError
+from raft.errors import ProtocolError, RaftError
 from raft.events import Event, Overslept, Receive
 from raft.membership import Configuration
 from raft.messages import InstallSnapshot, Message
@@ -382,7 +382,10 @@ class SimulatedMachine(SimulatedProcess):
         assert self.driver is not None
         is_last_part = isinstance(message, InstallSnapshot) and not message.bytes_left
         self.counts["snapshots_dropped"] += is_last_part and self.flush is not None
-        self.driver.deliver(sender, message)
+        try:
+            self.driver.deliver(sender, message)
+        except ProtocolError as error:
+            raise AssertionError(f"what node {sender} sent is refused: {error}") from None
 
     def lose_connection(self, peer: NodeId) -> None:
         """A connection from or to this peer broke."""

@@ -25,7 +25,7 @@ from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.driver import DriverConfig, RaftDriver
 from raft.environment import Environment
-from raft.errors import Busy, RaftError
+from raft.errors import Busy, ProtocolError, RaftError
 from raft.membership import Configuration
 from raft.messages import Message
 from raft.model import LogIndex, NodeId, Term
@@ -344,7 +344,10 @@ class DledgerBroker(BrokerProcess):
                 if process == self.process:
                     self._copy_answered(number, answer)
             case _:
-                self.driver.deliver(NodeId(sender), message)
+                try:
+                    self.driver.deliver(NodeId(sender), message)
+                except ProtocolError as error:
+                    raise AssertionError(f"what broker {sender} sent is refused: {error}") from None
 
     def on_disconnected(self, peer: int) -> None:
         """A connection to or from this peer broke."""
