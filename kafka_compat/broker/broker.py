@@ -18,6 +18,7 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -290,6 +291,7 @@ class Broker:
                 tls=self._ports.peers_tls,
             ) as group:
                 self._group = self._context.controller.group = group
+                self._parts.node.last_index = partial(_last_index, group)
                 self._ports.take_over = group.take_over
                 self._reactor.attach(self)
                 group.subscribe(self._on_delivered, after_index=_last_index(group))

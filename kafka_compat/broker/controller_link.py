@@ -8,11 +8,14 @@ refuses a command that no longer applies (epochs, names that exist), so a caller
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
 import attrs
 
 from kafka_compat.broker.peers import Peer, PeerFailed
+from kafka_compat.controller.answers import fits
 from kafka_compat.controller.commands import Command, CommandResult, decode_result, encode_command
 from kafka_compat.protocol.apis.controller import (
     BROKER_HEARTBEAT,
@@ -24,6 +27,7 @@ from kafka_compat.protocol.apis.controller import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.errors import InvalidRequest, RaftError
+from raft.net.errors import WireError
 from raft.results import Applied
 
 COMMAND_TIMEOUT_S = 5.0
@@ -57,6 +61,7 @@ CommandDone = Callable[[CommandResult | CommandFailed], None]
 
 @attrs.define
 class _Waiting:
+    asked: Command
     command: bytes
     done: CommandDone
     deadline: float
@@ -114,7 +119,7 @@ class ControllerLink:
         With `at_once` the result need not be in this broker's image yet.
         """
         within_s = self._command_timeout_s if timeout_s is None else timeout_s
-        self._try(_Waiting(encode_command(command), done, self._clock() + within_s, at_once=at_once))
+        self._try(_Waiting(command, encode_command(command), done, self._clock() + within_s, at_once=at_once))
 
     def leader_changed(self, leader: int | None) -> None:
         """Take the new leader of the raft group, or None while it is unknown."""
@@ -198,7 +203,7 @@ class ControllerLink:
             else:
                 self._again(waiting)
         elif response.error_code == KafkaErrorCode.NONE:
-            result = decode_result(response.result)
+            result = _result_of(waiting, response)
             if waiting.at_once or response.index <= self.applied():
                 waiting.done(result)
             else:
@@ -235,12 +240,29 @@ class ControllerLink:
             wants_shutdown=wants_shutdown,
         )
 
-        def on_response(response: BrokerHeartbeatResponse | PeerFailed) -> None:
-            if isinstance(response, BrokerHeartbeatResponse) and response.error_code != KafkaErrorCode.NOT_CONTROLLER:
+        def on_response(broker: int, response: BrokerHeartbeatResponse | PeerFailed) -> None:
+            if isinstance(response, PeerFailed) or response.error_code == KafkaErrorCode.NOT_CONTROLLER:
+                return
+            if self.leader in (None, broker):  # another one is not asked, whatever it answers
                 done(response)
 
-        for peer in self._heartbeat_peers.values():
-            peer.call(BROKER_HEARTBEAT, 0, request, on_response, timeout_s=timeout_s)
+        for broker, peer in self._heartbeat_peers.items():
+            peer.call(BROKER_HEARTBEAT, 0, request, partial(on_response, broker), timeout_s=timeout_s)
+
+
+def _result_of(waiting: _Waiting, response: ControllerCommandResponse) -> CommandResult:
+    """Returns the result in an answer.
+
+    Raises `WireError` if no correct controller answers the command so. The command has ended then, with an unknown
+    outcome, and the link of the one who answered ends.
+    """
+    with suppress(InvalidRequest):
+        result = decode_result(response.result)
+        if fits(waiting.asked, result):
+            return result
+    reason = f"no controller answers a {type(waiting.asked).__name__} so"
+    waiting.done(CommandFailed(reason, definite=False))
+    raise WireError(reason)
 
 
 _REFUSED = (KafkaErrorCode.INVALID_REQUEST, KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED)

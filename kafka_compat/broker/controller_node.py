@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import MAX_INDEX
 from kafka_compat.controller.commands import encode_command
 from kafka_compat.controller.liveness import (
     AnswerHeartbeat,
@@ -19,6 +20,7 @@ from kafka_compat.controller.liveness import (
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.connection import SocketConnection
+from raft.net.errors import WireError
 from raft.subscription import CommittedEntry, LeaderChanged
 
 NEVER = float("inf")
@@ -51,6 +53,8 @@ class ControllerNode:
         self._elected_at: int | None = None
         """The first entry of this node's leadership that is committed, until it is applied."""
         self.leads = False
+        self.last_index: Callable[[], int] = lambda: MAX_INDEX
+        """The index of the last entry in this node's log."""
         self.deadline = NEVER
         """The time at which `tick` is due."""
 
@@ -102,10 +106,15 @@ class ControllerNode:
         request: BrokerHeartbeatRequest,
         done: Callable[[BrokerHeartbeatResponse], None],
     ) -> None:
-        """Take a broker's heartbeat; with `connection` None it comes from this process."""
+        """Take a broker's heartbeat; with `connection` None it comes from this process.
+
+        Raises `WireError` if the broker has applied what is not there.
+        """
         if request.cluster_id != self._context.cluster_id:
             done(BrokerHeartbeatResponse(error_code=KafkaErrorCode.INVALID_REQUEST))
             return
+        if self.leads and connection is not None and request.applied_index > self.last_index():
+            raise WireError(f"broker {request.broker_id} has applied {request.applied_index}, which is not in the log")
         self._last_token += 1
         self._answers[self._last_token] = done
         self._step(

@@ -13,7 +13,7 @@ from kafka_compat.partition.events import FetchAnswered
 from kafka_compat.partition.model import BatchInfo, EpochEnd
 from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
 from kafka_compat.protocol.batch_header import CHECKED_AT, InvalidBatch, batch_headers
-from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode, known_error
 from raft.net.decoder import Buffer
 
 
@@ -72,7 +72,7 @@ class Following:
         hosted = replicas.hosted.get(partition)
         if hosted is None or hosted.topic_id != position.topic_id:
             return
-        error = KafkaErrorCode(response.error_code)
+        error = known_error(response.error_code)
         batches: tuple[BatchInfo, ...] = ()
         payload: tuple[Buffer, ...] = ()
         if response.records:

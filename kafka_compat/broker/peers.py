@@ -285,6 +285,10 @@ class PeerClient(Session[Buffer]):
             self._calls.popleft()
             call.done(response)
 
+    def on_wire_error(self, error: WireError) -> None:
+        """Note what the other side has sent."""
+        logger.error("the connection to %s:%s is closed: %s", *self.address, error)
+
     def on_closed(self, reason: str) -> None:
         """End all calls of a connection that is gone."""
         self._connection = None

@@ -32,6 +32,9 @@ from kafka_compat.partition.model import EpochEnd
 from kafka_compat.partition.replica_log import ReplicaContext
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
+OFFSET_MAX = 2**62
+"""No log gets here: the offsets of the wire end at 2^63."""
+
 
 @attrs.define
 class FollowerReplica:
@@ -97,6 +100,10 @@ class FollowerReplica:
             case KafkaErrorCode.NONE:
                 self._append(event, now, out)
             case KafkaErrorCode.OFFSET_OUT_OF_RANGE if event.log_start >= 0 and event.log_start != log.log_end:
+                # A leader knows a log with an epoch, and would say where the two part, unless it has trimmed that place.
+                if event.log_start > OFFSET_MAX or (event.log_start < log.log_end and log.epochs.last != NO_EPOCH):
+                    self._refuse(f"a log that begins at {event.log_start} has not trimmed {log.log_end}", now, out)
+                    return
                 self._reset(event.log_start, out)
                 self.fetch(out)
             case _:
@@ -115,11 +122,11 @@ class FollowerReplica:
             self._reset(event.log_start, out)
             self.fetch(out)
             return
+        objection = self._objection(event)
+        if objection is not None:
+            self._refuse(objection, now, out)
+            return
         if event.batches:
-            objection = self._objection(event)
-            if objection is not None:
-                self._refuse(objection, now, out)
-                return
             first = event.batches[0]
             if first.base_offset < log.log_end:
                 self._reset(first.base_offset, out)
@@ -134,15 +141,19 @@ class FollowerReplica:
         self.fetch(out)
 
     def _objection(self, event: FetchAnswered) -> str | None:
-        """Returns the reason why these batches cannot follow this log, or None if they can.
+        """Returns the reason why these ends or batches cannot be a leader's after this log, or None if they can be.
 
         The leader's log start may lie within a batch. That batch may then begin before the end of this log, if this log
         is empty or the leader has trimmed all of it.
         """
         log = self.context.log
-        end, epoch = log.log_end, log.epochs.last
+        if event.log_start > event.high_watermark >= 0 or max(event.high_watermark, event.log_start) > OFFSET_MAX:
+            return f"a log that begins at {event.log_start}, and is committed up to {event.high_watermark}"
+        if not event.batches:
+            return None
+        end, epoch = log.log_end, max(log.epochs.last, 0)
         first = event.batches[0]
-        if first.base_offset < end < first.end_offset and end in (log.log_start, event.log_start):
+        if 0 <= first.base_offset < end < first.end_offset and end in (log.log_start, event.log_start):
             end = first.base_offset
         for batch in event.batches:
             if batch.offset_count <= 0 or batch.base_offset < end:
@@ -150,7 +161,7 @@ class FollowerReplica:
             if not epoch <= batch.leader_epoch <= self.epoch:
                 return f"a batch of leader epoch {batch.leader_epoch} after {epoch} in epoch {self.epoch}"
             end, epoch = batch.base_offset + batch.offset_count, batch.leader_epoch
-        return None
+        return f"a batch that ends at {end}, where no log gets" if end > OFFSET_MAX else None
 
     def _truncate(self, diverging: EpochEnd, leader_start: int, now: float, out: list[Effect]) -> None:
         log = self.context.log

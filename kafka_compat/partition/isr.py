@@ -145,12 +145,17 @@ def out_of_sync(
 def with_broker_epochs(
     members: Iterable[int], followers: dict[int, FollowerState], context: ReplicaContext
 ) -> tuple[tuple[int, int], ...]:
-    """Returns the members with their broker epochs: the epoch of the process that fetched, if one did."""
+    """Returns the members with their broker epochs: the epoch of the process that fetched, if one did.
+
+    A fetch may name an epoch before its registration is known, or one that never was. A change with such an epoch would
+    be refused, also for the other members, so that of the registration counts then.
+    """
     pairs: list[tuple[int, int]] = []
     for member in members:
         follower = followers.get(member)
         epoch: int | None = follower.broker_epoch if follower is not None else NO_EPOCH
-        if epoch == NO_EPOCH:
-            epoch = context.broker_epoch(member)
+        registered = context.broker_epoch(member)
+        if epoch == NO_EPOCH or (registered is not None and epoch is not None and epoch > registered):
+            epoch = registered
         pairs.append((member, NO_EPOCH if epoch is None else epoch))
     return tuple(pairs)

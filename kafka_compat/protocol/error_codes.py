@@ -109,3 +109,11 @@ class KafkaErrorCode(enum.IntEnum):
     STALE_MEMBER_EPOCH = 113
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
+
+
+def known_error(code: int) -> KafkaErrorCode:
+    """Returns the error with this code; UNKNOWN_SERVER_ERROR for one that this version does not know."""
+    try:
+        return KafkaErrorCode(code)
+    except ValueError:
+        return KafkaErrorCode.UNKNOWN_SERVER_ERROR

@@ -9,7 +9,25 @@ import pytest
 
 from kafka_compat.broker.controller_link import COMMAND_TIMEOUT_S, RETRY_S, CommandFailed, ControllerLink
 from kafka_compat.broker.peers import PeerFailed
-from kafka_compat.controller.commands import AllocateProducerIds, ProducerIdsAllocated, encode_result
+from kafka_compat.controller.commands import (
+    AllocateProducerIds,
+    AlterPartition,
+    Command,
+    CommandResult,
+    CreateTopics,
+    IsrChange,
+    NewTopic,
+    PartitionAltered,
+    PartitionsAltered,
+    ProducerIdsAllocated,
+    ProposedMember,
+    RegisterBroker,
+    Registered,
+    TopicCreated,
+    TopicsCreated,
+    encode_result,
+)
+from kafka_compat.model import NO_EPOCH, PartitionState
 from kafka_compat.protocol.apis.controller import (
     BROKER_HEARTBEAT,
     CONTROLLER_COMMAND,
@@ -17,6 +35,7 @@ from kafka_compat.protocol.apis.controller import (
     ControllerCommandResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.errors import WireError
 
 COMMAND = AllocateProducerIds(1, 1)
 RESULT = ProducerIdsAllocated(1000, 1000)
@@ -150,3 +169,60 @@ def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: 
     world.link.pump(world.now)
     assert world.outcomes == [RESULT]
     assert world.link.deadline == math.inf
+
+
+STATE = PartitionState(bytes(15) + b"t", (1, 2, 3), (1, 2), 1, 4, 11)
+WANTED = IsrChange(STATE.topic_id, 0, 4, 10, (ProposedMember(1, 11), ProposedMember(2, 12)))
+ALTER = AlterPartition(1, 11, (WANTED,))
+
+
+def altered(state: PartitionState | None = STATE, *, partition: int = 0) -> PartitionsAltered:
+    return PartitionsAltered((PartitionAltered(STATE.topic_id, partition, KafkaErrorCode.NONE, "", state),))
+
+
+IMPOSSIBLE: dict[str, tuple[Command, CommandResult | bytes]] = {
+    "no result at all": (COMMAND, b"garbage"),
+    "the result of another command": (COMMAND, Registered(7)),
+    "ids from below 0": (COMMAND, ProducerIdsAllocated(-1, 1000)),
+    "more ids than a block has": (COMMAND, ProducerIdsAllocated(1000, 2**40)),
+    "a registration before all": (RegisterBroker(1, bytes(16), "h", 1), Registered(NO_EPOCH)),
+    "no partition": (ALTER, PartitionsAltered()),
+    "another partition": (ALTER, altered(partition=1)),
+    "no state": (ALTER, altered(None)),
+    "another leader": (ALTER, altered(attrs.evolve(STATE, leader=2))),
+    "another leader epoch": (ALTER, altered(attrs.evolve(STATE, leader_epoch=5))),
+    "a partition epoch to come": (ALTER, altered(attrs.evolve(STATE, partition_epoch=2**30))),
+    "another ISR": (ALTER, altered(attrs.evolve(STATE, isr=(1,)))),
+    "an ISR beyond the replicas": (ALTER, altered(attrs.evolve(STATE, replicas=(1,)))),
+    "another topic": (CreateTopics((NewTopic("t", bytes(16)),), 0), TopicsCreated((TopicCreated("u", bytes(16)),))),
+}
+
+
+@pytest.mark.parametrize("claim", IMPOSSIBLE)
+def test_an_answer_that_no_controller_gives_ends_its_link_and_leaves_the_outcome_unknown(
+    world: World, claim: str
+) -> None:
+    command, result = IMPOSSIBLE[claim]
+    world.link.leader_changed(2)
+    world.link.send(command, world.outcomes.append, at_once=True)
+    answer = result if isinstance(result, bytes) else encode_result(result)
+    with pytest.raises(WireError, match=f"no controller answers a {type(command).__name__} so"):
+        world.peers[2].calls.pop()[1](ControllerCommandResponse(error_code=0, index=5, result=answer))
+    assert [each.definite for each in world.outcomes] == [False]
+
+
+@pytest.mark.parametrize("result", [altered(), PartitionsAltered(error=KafkaErrorCode.STALE_BROKER_EPOCH)])
+def test_an_answer_that_a_controller_may_give_is_handed_on(world: World, result: PartitionsAltered) -> None:
+    world.link.leader_changed(2)
+    world.link.send(ALTER, world.outcomes.append, at_once=True)
+    world.peers[2].calls.pop()[1](ControllerCommandResponse(error_code=0, index=5, result=encode_result(result)))
+    assert world.outcomes == [result]
+
+
+def test_a_broker_that_is_not_the_controller_answers_no_heartbeat(world: World) -> None:
+    world.link.leader_changed(2)
+    world.link.heartbeat(11, 5, world.outcomes.append, wants_shutdown=True, timeout_s=9.0)
+    may_end = BrokerHeartbeatResponse(error_code=0, is_fenced=True, should_shut_down=True)
+    for broker in (3, 2):
+        world.heartbeat_peers[broker].calls.pop()[1](may_end)
+        assert world.outcomes == ([] if broker == 3 else [may_end])

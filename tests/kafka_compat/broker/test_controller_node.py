@@ -1,11 +1,15 @@
 """This process is the controller from when it has applied what came before its leadership, until another leads."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kafka_compat.broker.controller_node import ControllerNode
+from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.model import EntryKind, LogIndex, NodeId, Offset, Term
+from raft.net.errors import WireError
 from raft.subscription import CommittedEntry, LeaderChanged
 from tests.kafka_compat.broker.world import OWN, world
 
@@ -61,3 +65,22 @@ def test_the_controller_resigns_when_another_leads(node: ControllerNode) -> None
     node.note_applied(8)
     assert node.leader_changed(led_by(OTHER, 4))
     assert not node.leads
+
+
+def test_a_broker_that_has_applied_what_no_log_has_loses_its_connection(node: ControllerNode) -> None:
+    node.leader_changed(led_by(OWN, 3))
+    node.note_committed(entry(8, term=3))
+    node.note_applied(8)
+    node.last_index = lambda: 8
+    answers: list[BrokerHeartbeatResponse] = []
+    for applied_index in (8, 9):
+        request = BrokerHeartbeatRequest(
+            cluster_id="c", broker_id=OTHER, broker_epoch=5, applied_index=applied_index, wants_shutdown=False
+        )
+        connection: Any = object()
+        if applied_index == 8:
+            node.heartbeat(connection, request, answers.append)
+        else:
+            with pytest.raises(WireError, match="has applied 9, which is not in the log"):
+                node.heartbeat(connection, request, answers.append)
+    assert [each.error_code for each in answers] == [KafkaErrorCode.STALE_BROKER_EPOCH]

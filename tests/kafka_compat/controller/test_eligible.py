@@ -307,6 +307,13 @@ def test_a_log_end_from_before_the_last_leader_does_not_count() -> None:
     assert world.machine.image.log_ends_wanted(1) == [KEY]
 
 
+def test_a_log_end_of_an_epoch_to_come_does_not_count() -> None:
+    """It would win over each log that is."""
+    world = all_suspect()
+    world.report(1, world.state().leader_epoch + 1, 4)
+    assert world.state().log_ends == ()
+
+
 def test_the_latest_report_of_a_process_counts() -> None:
     world = all_suspect()
     world.report(1, 1, 4)

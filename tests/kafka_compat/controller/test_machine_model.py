@@ -287,7 +287,7 @@ class ControllerMachine(RuleBasedStateMachine):
             return
         if doubtful and broker in (*isr, *elr):
             isr, elr, suspects = [each for each in isr if each != broker], elr - {broker}, suspects | {broker}
-        if old.leader == NO_LEADER and not isr and not elr and not late:
+        if old.leader == NO_LEADER and not isr and not elr and not late and last_epoch <= seen:
             others = [each for each in log_ends if each.broker != broker]
             added = LogEnd(broker, registration.epoch, last_epoch, end)
             log_ends = tuple(sorted([*others, added], key=lambda each: old.replicas.index(each.broker)))
