@@ -27,7 +27,7 @@ from raft.model import NO_INDEX, NO_POSITION, Entry, EntryKind, LogIndex, LogSta
 from raft.pending_reads import PendingReads
 from raft.requests import Request, refuse
 from raft.results import RecordBatch
-from raft.state_machine import SnapshotMachine, StateMachine
+from raft.state_machine import CheckedMachine, SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 
 APPLY_BYTES = 1024 * 1024
@@ -190,6 +190,15 @@ class Applier:
         """Raises `WrongStateMachine` if the machine cannot be restored from a snapshot."""
         if not self.takes_snapshots:
             raise WrongStateMachine(self._storage.log.directory, type(self._machine).__name__)
+
+    def snapshot_problem(self, snapshot: bytes) -> str | None:
+        """Returns why the machine cannot be restored from these bytes, or None if it can, or cannot tell."""
+        if isinstance(self._machine, CheckedMachine):
+            try:
+                self._machine.check_snapshot(snapshot)
+            except Exception as error:  # noqa: BLE001 - whatever it is, `restore` would raise it
+                return f"{type(error).__name__}: {error}"
+        return None
 
     def snapshot(self) -> tuple[Position, bytes | Iterable[bytes] | None]:
         """Returns a snapshot of the machine, None if there can be none yet, and the position that it stands for."""

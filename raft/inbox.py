@@ -95,9 +95,19 @@ class Inbox:
             self.events.append(Receive(sender, message))  # kept in memory until the last part is there
         elif not (self._flushes.is_under_way or self._snapshots.is_busy):
             # A log is reset only while neither is under way; otherwise the leader will send the part again.
+            if not self._snapshots.is_written:
+                self._require_snapshot(message)
             staged = self._snapshots.installing(message, self._core)
             if staged is not None:  # else it is being written; the part that comes again will find it
                 self._deliver_with_room(sender, staged, message.total)
+
+    def _require_snapshot(self, last: InstallSnapshot) -> None:
+        """Raises `ProtocolError` for one that the state machine cannot be restored from, which would end this node."""
+        staged = self._core.staged_with(last)
+        if staged is not None and staged.is_whole:
+            problem = self._applier.snapshot_problem(staged.join_parts().snapshot)
+            if problem is not None:
+                raise ProtocolError(f"the state machine takes no such snapshot: {problem[:200]}")
 
     def _deliver_with_room(self, sender: NodeId, message: Message, needed: int) -> None:
         try:

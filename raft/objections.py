@@ -138,12 +138,14 @@ def _objection_to_answer(core: "RaftCore", reply: AppendAccepted | AppendRejecte
         case AppendRejected(prev_index=prev_index, hint_index=hint_index, round=answered_round):
             if hint_index > prev_index:
                 return f"a refusal of index {prev_index} points ahead, to {hint_index}"
-            claimed = prev_index if answered_round else NO_INDEX  # round 0 may be of an older leadership, of a longer log
+            claimed = prev_index if answered_round else NO_INDEX  # in round 0 it may be of an older leadership
         case SnapshotReceived(start_index=start_index):
             claimed, last_index = start_index, core.log.start.index
         case _:
             assert_never(reply)
-    return f"an answer about index {claimed}, and this leader has sent up to {last_index}" if claimed > last_index else None
+    if claimed > last_index:
+        return f"an answer about index {claimed}, and this leader has sent up to {last_index}"
+    return None
 
 
 def _objection_to_snapshot(core: "RaftCore", sender: NodeId, request: InstallSnapshot) -> str | None:

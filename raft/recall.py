@@ -151,8 +151,8 @@ class Recall:
         if not known and not self.is_new:
             return HardState()
         if self.is_new:
-            term = max([self.unknown_term, *[reply.term for reply in known]])
-            return HardState(Term(min(term, term_max)), directory_id=self.question)
+            term = Term(min(max([self.unknown_term, *[reply.term for reply in known]]), term_max))
+            return HardState(term, directory_id=self.question)
         term = max(reply.term for reply in known)
         blank = 1 + len(self.others) - len(known)
         if blank >= majority:

@@ -58,6 +58,10 @@ class RegisterMachine:
         packed: bytes = msgpack.packb([part for pair in self.values.items() for part in pair])
         return packed
 
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """See `CheckedMachine`."""
+        RegisterMachine().restore(snapshot)
+
     def restore(self, snapshot: bytes) -> None:
         """Replace the state by that of `snapshot`."""
         parts: list[Any] = msgpack.unpackb(snapshot)

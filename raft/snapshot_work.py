@@ -86,6 +86,11 @@ class SnapshotWork:
             self._write(first_index, applied, [snapshot])
 
     @property
+    def is_written(self) -> bool:
+        """True once a snapshot of the leader is written, and its last part still to come."""
+        return self._installed is not None
+
+    @property
     def draws(self) -> bool:
         """True while pieces are still to be drawn."""
         return self._drawing is not None

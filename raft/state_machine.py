@@ -59,3 +59,11 @@ class SnapshotMachine(StateMachine, Protocol):
 
     def restore(self, snapshot: bytes) -> None:
         """Replace the state, whatever it was, by that of `snapshot`, which may come from any node and any process."""
+
+
+@runtime_checkable
+class CheckedMachine(SnapshotMachine, Protocol):
+    """A machine that can tell whether bytes are a snapshot, so that no other member can end it with any that are not."""
+
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """Raises any exception if `restore` would, and changes nothing."""

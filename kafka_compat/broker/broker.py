@@ -18,8 +18,8 @@ import random
 import secrets
 import time
 from collections.abc import AsyncIterator, Mapping
-from functools import partial
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Self
 
 import attrs

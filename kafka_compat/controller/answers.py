@@ -43,7 +43,7 @@ def fits(command: Command, result: CommandResult) -> bool:
     match command, result:
         case RegisterBroker(), Registered(epoch=epoch, error=error):
             return error is not NONE or epoch >= 0
-        case (UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs()), Acknowledged():
+        case ((UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs()), Acknowledged()):
             return True
         case AllocateProducerIds(), ProducerIdsAllocated(first=first, count=count, error=error):
             return error is not NONE or (first >= 0 and count == PRODUCER_IDS_PER_BLOCK)

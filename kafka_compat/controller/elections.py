@@ -94,9 +94,9 @@ def take_report(
             suspects=in_order(state, (*state.suspects, broker)),
             leader=NO_LEADER if state.leader == broker else state.leader,
         )
+    is_present = state.leader == NO_LEADER and report.leader_epoch == state.leader_epoch
     # No log has batches of an epoch to come; one that claims them would win the comparison.
-    is_possible = report.last_epoch <= report.leader_epoch == state.leader_epoch
-    if after.awaits_comparison and state.leader == NO_LEADER and is_possible:
+    if after.awaits_comparison and is_present and report.last_epoch <= state.leader_epoch:
         ends = {each.broker: each for each in after.log_ends}
         ends[broker] = LogEnd(broker, image.brokers[broker].epoch, report.last_epoch, report.end_offset)
         after = evolve(after, log_ends=tuple([ends[each] for each in state.replicas if each in ends]))

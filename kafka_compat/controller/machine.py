@@ -129,6 +129,10 @@ class MetadataMachine:
         """Returns the image as bytes; equal for equal images."""
         return encode_image(self.image)
 
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """See `CheckedMachine`."""
+        restore_image(ClusterImage(), snapshot)
+
     def restore(self, snapshot: bytes) -> None:
         """Replace the image by the one in `snapshot`. Raises `InvalidRequest`, and changes nothing, for other bytes."""
         restore_image(self.image, snapshot)

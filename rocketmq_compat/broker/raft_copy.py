@@ -18,6 +18,7 @@ in this node's raft log at its start.
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -44,7 +45,7 @@ from rocketmq_compat.raft_state import (
 )
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.replication.acks import SendStatus
-from rocketmq_compat.storage.dispatch import QueueKey, QueueRun, Walk, assign, walk
+from rocketmq_compat.storage.dispatch import BadRecord, QueueKey, QueueRun, Walk, assign, walk
 
 IN_FLIGHT_BYTES_MAX: Final = 24 * 1024 * 1024
 """The limit of proposed bytes before they are committed; above, puts are refused.
@@ -204,6 +205,10 @@ class RaftCopy:
             self.state.nexts.update((key, self._store.next_offset(key)) for key in queues)
         return self.state.snapshot()
 
+    def check_snapshot(self, snapshot: bytes) -> None:
+        """See `CheckedMachine`."""
+        BrokerGroupState().restore(snapshot)
+
     def restore(self, snapshot: bytes) -> None:
         """See `SnapshotMachine`."""
         self.state.restore(snapshot)
@@ -216,7 +221,8 @@ class RaftCopy:
         log = self._store.log
         held = log.end_offset - command.base
         if held or self.incomplete.is_set():  # else its queues are derived from the log
-            self.state.nexts.update((run.key, run.next) for run in walk(command.payload, command.base).runs)
+            with suppress(BadRecord):
+                self.state.nexts.update((run.key, run.next) for run in walk(command.payload, command.base).runs)
         if self.incomplete.is_set():
             return
         if held > 0 and log.start_offset <= command.base and not self._is_of(command.term, command.base):
@@ -226,7 +232,12 @@ class RaftCopy:
         if held < 0:
             self._compare_ends()
         elif payload:
-            self._store.append_assigned(payload, offset=command.end - len(payload), epoch=command.term)
+            offset = command.end - len(payload)
+            try:
+                self._store.append_assigned(payload, offset=offset, epoch=command.term)
+            except BadRecord:
+                # Only a broken leader proposes what is no record. Every member keeps it, and no consumer sees it.
+                self._store.append_copy(payload, offset=offset, epoch=command.term)
 
     def _is_of(self, term: int, offset: int) -> bool:
         """Returns True if the batch at this offset of the commit log was proposed in this term."""

@@ -87,7 +87,11 @@ class CopyBack:
         had = "" if doubt.floor is None else f", and it had come to {doubt.floor.end}"
         return f"this master may lack messages: its log ends at {log.log_end}{had}; it waits for {self.awaited}"
 
+    def reads_from(self, connection: int) -> bool:
+        """Returns True if the master copies back what comes by this connection."""
+        return self.source is not None and self.source.connection == connection
+
     def on_closed(self, connection: int) -> None:
         """Note that a connection ended; the bytes copied on it stay."""
-        if self.source is not None and self.source.connection == connection:
+        if self.reads_from(connection):
             self.source = None

@@ -49,6 +49,8 @@ FRAME_BYTES_MAX = (16 << 20) + (64 << 10)
 NAME_BYTES_MAX = 255
 REASON_BYTES_MAX = 1024
 OFFSET_MAX = 2**62
+EPOCH_MAX = 2**61
+"""No start of a master gets here, each of which adds 32 bits at most; so there is room for all that follow."""
 
 _HANDSHAKE = struct.Struct("!BIQQHB")
 _EPOCH = struct.Struct("!QQ")
@@ -176,6 +178,6 @@ def _offset(number: int) -> int:
 
 
 def _epoch(number: int) -> int:
-    if not 0 < number <= OFFSET_MAX:
+    if not 0 < number <= EPOCH_MAX:
         raise WireError(f"epoch {number} is out of range")
     return number

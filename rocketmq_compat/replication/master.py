@@ -239,7 +239,7 @@ class Master:
             return
         slave.heard_at = now
         match message:
-            case Handshake() if slave.is_taken:
+            case Handshake() if slave.is_taken or self.copy_back.reads_from(connection):
                 self._close(slave, "a second handshake", out)
             case Handshake():
                 self._handshake(slave, message, now, out)
@@ -265,7 +265,11 @@ class Master:
         if objection is not None:
             self._refuse(slave, HandshakeRefused(objection), out)
             return
-        for other in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:
+        source = self.copy_back.source
+        lends = source.connection if source is not None and source.slave_id == shake.slave_id else None
+        for other in [
+            each for each in self.connections.values() if each.slave_id == shake.slave_id or each.connection == lends
+        ]:
             if other.connection > slave.connection:
                 self._close(slave, "the slave has a newer connection", out)
                 return
@@ -413,14 +417,19 @@ class Master:
         if doubt is None:
             return
         if doubt.lacks_tables and slave.slave_id not in self.copy_back.compared:
+            slave.owes_tables = True
             out.append(SendMessage(slave.connection, TablesWanted()))
             return
         self.copy_back.compared.add(slave.slave_id)
         self._settle(now, out)
 
     def _tables_came(self, slave: SlaveProgress, payload: Payload, now: float, out: list[Effect]) -> None:
-        doubt = self._log.doubt
-        if doubt is None or not slave.is_taken:
+        if not slave.owes_tables:
+            # The greater of two offsets counts, so unasked ones could move consumers past their messages.
+            self._close(slave, "tables that were not asked for", out)
+            return
+        slave.owes_tables = False
+        if self._log.doubt is None:
             return
         out.append(AdoptTables(payload))
         self.copy_back.compared.add(slave.slave_id)

@@ -21,6 +21,8 @@ class SlaveProgress:
     reported_end: int = 0
     is_pushing: bool = False
     """True while a `PushLog` is ordered, and `Pushed` has not been reported."""
+    owes_tables: bool = False
+    """True from the request for its tables to the answer."""
 
     @property
     def is_taken(self) -> bool:

@@ -115,7 +115,7 @@ class Slave:
         self.heard_at = now
         match message:
             case HandshakeRefused(reason=reason, agreed_end=agreed):
-                if agreed >= 0:
+                if 0 <= agreed <= self.log.log_end:  # an operator may have this log cut there
                     self.diverges_at = agreed
                 self._give_up(f"refused: {reason}", now, out)
             case Welcome() if self.is_welcome:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
+from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
@@ -624,6 +625,7 @@ ALL: Sequence[Mutant] = (
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,
+    *CLAIM_BUGS,
     *ACCESS_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,

@@ -39,6 +39,16 @@ RUN_ARGUMENTS = (
     "kill,pause,partition",
 )
 SMALL_SEGMENTS = ("--set", "segment_bytes_max=65536")
+CLAIM_TESTS: Mapping[str, Sequence[str]] = {
+    "raft": ("test_peers", "shell/test_claims"),
+    "kafka_compat": (
+        "partition/test_claims",
+        "controller/test_eligible",
+        "broker/test_controller_link",
+        "broker/test_controller_node",
+    ),
+    "rocketmq_compat": ("replication/test_claims", "raft_state/test_broken_leaders"),
+}
 NOT_ORACLES = frozenset({"crash", "V-storm"})
 
 
@@ -198,6 +208,12 @@ def admit(mutant: Mutant, seeds: range) -> Judgement:
         "tests/kafka_compat/broker/test_strangers.py",
         "tests/rocketmq_compat/broker/test_strangers.py",
     )
+
+
+def doubt_claims(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of what members may claim on the wires of the system that has the bug."""
+    system = mutant.module.partition(".")[0]
+    return _failing("claims", *(f"tests/{system}/{each}.py" for each in CLAIM_TESTS[system]))
 
 
 def authorize(mutant: Mutant, seeds: range) -> Judgement:
@@ -373,6 +389,7 @@ JUDGES: Mapping[str, Judge] = {
     "checker": check,
     "refusals": refuse,
     "strangers": admit,
+    "claims": doubt_claims,
     "access": authorize,
     "clients": call,
     "run": run_processes,

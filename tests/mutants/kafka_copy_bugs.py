@@ -114,7 +114,7 @@ KAFKA_COPY_BUGS: Sequence[Mutant] = (
         "takes-the-report-of-an-earlier-time",
         "a log end counts that was reported before another leader came and went",
         ELECTIONS,
-        (" and report.leader_epoch == state.leader_epoch:", ":"),
+        (" and report.leader_epoch == state.leader_epoch\n", "\n"),
         oracles=["K1", "K11", "script"],
     ),
     kafka_bug(

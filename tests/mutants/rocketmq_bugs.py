@@ -229,10 +229,7 @@ ANSWERS: Sequence[Mutant] = (
         "one-slave-counts-twice",
         "an older connection of a slave stays beside the newer one (GroupTransferService)",
         MASTER,
-        (
-            "        for other in [each for each in self.connections.values() if each.slave_id == shake.slave_id]:\n",
-            "        for other in [each for each in self.connections.values() if each.slave_id == -2]:\n",
-        ),
+        ("if each.slave_id == shake.slave_id or each.connection == lends\n", "if each.slave_id == -2\n"),
         oracles=["script"],
     ),
     _bug(

@@ -87,7 +87,12 @@ CLAIMS: dict[str, tuple[Callable[[], RaftCore], int, Message, str]] = {
     "another past than is committed": (follower, 3, append(3, 2, term=2), "entry 3 cannot be of term 2"),
     "another entry than it sent before": (follower, 1, append(3, 1, record(4, 0, 2)), "entry 4 cannot be of term 0"),
     "another past than it sent before": (follower, 1, append(4, 0), "entry 4 cannot be of term 0"),
-    "a gap between records": (follower, 1, append(4, 1, record(5, 1, 9)), "entry at index 5 begins at offset 3, not at 9"),
+    "a gap between records": (
+        follower,
+        1,
+        append(4, 1, record(5, 1, 9)),
+        "entry at index 5 begins at offset 3, not at 9",
+    ),
     "a gap where entries are replaced": (
         follower,
         3,

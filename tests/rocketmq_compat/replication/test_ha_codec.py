@@ -41,7 +41,7 @@ GOLDEN = [
 ]
 
 OFFSETS = st.integers(0, ha_codec.OFFSET_MAX)
-EPOCHS = st.integers(1, ha_codec.OFFSET_MAX)
+EPOCHS = st.integers(1, ha_codec.EPOCH_MAX)
 
 
 @st.composite
