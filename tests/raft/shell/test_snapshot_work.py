@@ -13,6 +13,7 @@ from log.memory_disk import MemoryDisk
 from log.start import prepare
 from raft.driver import DriverConfig
 from raft.messages import AppendAccepted
+from raft.model import LogIndex, Position, Term
 from raft.snapshot_work import DRAW_S, Done
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 from tests.raft.shell.test_retention import KEEP, SEGMENT, fill, install_snapshot, parts_of
@@ -104,7 +105,9 @@ def test_a_snapshot_that_is_written_for_a_leader_that_is_gone_is_installed_by_no
     rig.receive(TWO, heartbeat(entry(2, b"next", term=2), term=2, prev=1))
     rig.settle()
     beside.run()
-    *_, last = parts_of(install_snapshot(term=2, size=2 << 20), 1 << 20)
+    sent = install_snapshot(term=2, size=2 << 20)
+    places = {"position": Position(LogIndex(50), Term(2)), "applied": Position(LogIndex(60), Term(2))}
+    *_, last = parts_of(attrs.evolve(sent, start=attrs.evolve(sent.start, **places)), 1 << 20)
     rig.receive(TWO, last)
     rig.settle()
     assert (rig.core.log.start.index, rig.core.log.last_index) == (0, 2)
