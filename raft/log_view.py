@@ -123,8 +123,7 @@ class LogView:
         """Returns the end of the records before the entry at `index`; None if that is not in memory."""
         if index > self.last_index:
             return self.end_offset
-        found = self.cached_entries(index, 0)
-        return None if found is None else found[0].base_offset
+        return next((entry.base_offset for entry in self.cached_entries(index, 0) or ()), None)
 
     def last_position_within(self, index: LogIndex, term: Term) -> Position:
         """Returns the last position not above `index` whose term is not above `term`; (0, 0) if there is none.
