@@ -1,4 +1,4 @@
-"""Which results a correct controller may answer a command with. A broker takes no others, whoever proves to be the controller."""
+"""Tells the results that a correct controller may answer a command with. A broker takes no others."""
 
 from kafka_compat.controller.commands import (
     NONE,

@@ -1,4 +1,4 @@
-"""What a member may claim on raft's wire: each claim that no correct one makes changes nothing, and ends its link."""
+"""Members claim on raft's wire what no correct one does: each claim changes nothing, and ends its link."""
 
 import random
 from collections.abc import Callable
@@ -69,11 +69,11 @@ def snapshot(index: int, term: int, offset: int = 3, *, sent_in: int = 1) -> Ins
     return InstallSnapshot(Term(sent_in), LogStart(position, Offset(offset), position, b""), 0)
 
 
-def accepted(match: int, verified: int | None = None, round_: int = 0) -> AppendAccepted:
+def acceptance(match: int, verified: int | None = None, round_: int = 0) -> AppendAccepted:
     return AppendAccepted(Term(1), LogIndex(match), LogIndex(match if verified is None else verified), round_)
 
 
-def rejected(prev: int, hint: int, round_: int = 0) -> AppendRejected:
+def rejection(prev: int, hint: int, round_: int = 0) -> AppendRejected:
     return AppendRejected(Term(1), LogIndex(prev), LogIndex(hint), Term(1), round_)
 
 
@@ -106,11 +106,11 @@ CLAIMS: dict[str, tuple[Callable[[], RaftCore], int, Message, str]] = {
     "a snapshot whose terms fall": (follower, 3, snapshot(9, 0, sent_in=2), "entry 9 cannot be of term 0"),
     "a snapshot at the end of all indexes": (follower, 1, snapshot(INDEX_MAX + 1, 1), "no log has"),
     "a snapshot at the end of all offsets": (follower, 1, snapshot(9, 1, INDEX_MAX + 1), "no log has"),
-    "to have what was not sent": (leader, 2, accepted(5), "answer about index 5, and this leader has sent up to 4"),
-    "to have verified what was not sent": (leader, 2, accepted(4, 5), "answer about index 5"),
-    "an answer to a round to come": (leader, 2, accepted(3, round_=9), "answer to round 9"),
-    "to refuse in a round to come": (leader, 2, rejected(3, 3, 9), "answer to round 9"),
-    "to refuse with a place ahead": (leader, 2, rejected(3, 4), "refusal of index 3 points ahead, to 4"),
+    "to have what was not sent": (leader, 2, acceptance(5), "answer about index 5, and this leader has sent up to 4"),
+    "to have verified what was not sent": (leader, 2, acceptance(4, 5), "answer about index 5"),
+    "an answer to a round to come": (leader, 2, acceptance(3, round_=9), "answer to round 9"),
+    "to refuse in a round to come": (leader, 2, rejection(3, 3, 9), "answer to round 9"),
+    "to refuse with a place ahead": (leader, 2, rejection(3, 4), "refusal of index 3 points ahead, to 4"),
     "to have parts of another snapshot": (
         leader,
         2,
@@ -140,8 +140,8 @@ POSSIBLE: dict[str, tuple[Callable[[], RaftCore], int, Message]] = {
     "a newer leader with a gap to us": (follower, 3, append(4, 2, record(5, 2, 77), term=2)),
     "to hand over in a newer term": (follower, 3, TimeoutNow(Term(2))),
     "a snapshot ahead": (follower, 1, snapshot(9, 1)),
-    "a refusal from before, of a longer log": (leader, 2, rejected(9, 4, 0)),
-    "all that was sent": (leader, 2, accepted(4)),
+    "a refusal from before, of a longer log": (leader, 2, rejection(9, 4, 0)),
+    "all that was sent": (leader, 2, acceptance(4)),
 }
 
 
@@ -154,7 +154,7 @@ def test_what_a_correct_member_may_claim_is_not_objected_to(claim: str) -> None:
 # -------------------------------------------------------------------- members that a node asks when it remembers nothing
 
 
-def told(recall: Recall, sender: int, term: int, last_index: int = 1) -> None:
+def tell(recall: Recall, sender: int, term: int, last_index: int = 1) -> None:
     recall.receive(NodeId(sender), StandingReply(Term(term), recall.question, LogIndex(last_index), Term(1)))
 
 
@@ -164,11 +164,11 @@ def recalling(*, joins: bool = False) -> Recall:
 
 def test_one_member_cannot_give_a_node_that_remembers_nothing_a_term_out_of_reach() -> None:
     recall = recalling()
-    told(recall, 2, 2**50)
-    told(recall, 3, 5)
+    tell(recall, 2, 2**50)
+    tell(recall, 3, 5)
     assert not recall.may_end
     assert recall.missing == (2,)
-    told(recall, 2, 5 + TERM_STEP_MAX)
+    tell(recall, 2, 5 + TERM_STEP_MAX)
     assert recall.conclusion(NodeId(1), 2).term == 5 + TERM_STEP_MAX
 
 
@@ -176,14 +176,14 @@ def test_one_member_cannot_give_a_new_node_a_term_out_of_reach() -> None:
     recall = recalling(joins=True)
     recall.receive(NodeId(3), append(0, 0, term=2**50))
     assert recall.conclusion(NodeId(1), 2).term == NO_TERM + TERM_STEP_MAX
-    told(recall, 2, 7)
+    tell(recall, 2, 7)
     assert recall.conclusion(NodeId(1), 2).term == 7 + TERM_STEP_MAX
 
 
 # -------------------------------------------------------------------- what a decoder can refuse
 
 
-def decoded(message: Message) -> Message:
+def decode_again(message: Message) -> Message:
     ((message_type, body, crc),) = FrameDecoder(1 << 20).feed(b"".join(map(bytes, encode_message(message))))
     return decode_message(message_type, body, crc)
 
@@ -195,9 +195,9 @@ def at_address(address: str) -> Configuration:
 def test_a_configuration_with_a_place_that_cannot_be_dialled_is_refused() -> None:
     """It would be in force as soon as it is appended, and end each node that dials."""
     entries = [Entry(LogIndex(5), Term(1), Offset(3), at_address(each).to_batch()) for each in ("n1:4001", "nowhere")]
-    assert decoded(append(4, 1, entries[0])) == append(4, 1, entries[0])
+    assert decode_again(append(4, 1, entries[0])) == append(4, 1, entries[0])
     with pytest.raises(ProtocolError, match="no HOST:PORT"):
-        decoded(append(4, 1, entries[1]))
+        decode_again(append(4, 1, entries[1]))
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_a_snapshot_with_a_configuration_that_cannot_be_is_refused(
     known = Membership([ConfigurationEntry(LogIndex(index), Term(term), at_address(address))])
     message = InstallSnapshot(Term(1), snapshot(5, 1).start, 0, configuration=known.snapshot())
     with pytest.raises(ProtocolError, match=words):
-        decoded(message)
+        decode_again(message)
 
 
 @pytest.mark.parametrize("tail", [b"\xc1", msgpack.packb(7), msgpack.packb("text"), b"\xa1\xff", b"\xc4\x09short"])

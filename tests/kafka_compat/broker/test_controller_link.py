@@ -176,7 +176,7 @@ WANTED = IsrChange(STATE.topic_id, 0, 4, 10, (ProposedMember(1, 11), ProposedMem
 ALTER = AlterPartition(1, 11, (WANTED,))
 
 
-def altered(state: PartitionState | None = STATE, *, partition: int = 0) -> PartitionsAltered:
+def outcome(state: PartitionState | None = STATE, *, partition: int = 0) -> PartitionsAltered:
     return PartitionsAltered((PartitionAltered(STATE.topic_id, partition, KafkaErrorCode.NONE, "", state),))
 
 
@@ -187,13 +187,13 @@ IMPOSSIBLE: dict[str, tuple[Command, CommandResult | bytes]] = {
     "more ids than a block has": (COMMAND, ProducerIdsAllocated(1000, 2**40)),
     "a registration before all": (RegisterBroker(1, bytes(16), "h", 1), Registered(NO_EPOCH)),
     "no partition": (ALTER, PartitionsAltered()),
-    "another partition": (ALTER, altered(partition=1)),
-    "no state": (ALTER, altered(None)),
-    "another leader": (ALTER, altered(attrs.evolve(STATE, leader=2))),
-    "another leader epoch": (ALTER, altered(attrs.evolve(STATE, leader_epoch=5))),
-    "a partition epoch to come": (ALTER, altered(attrs.evolve(STATE, partition_epoch=2**30))),
-    "another ISR": (ALTER, altered(attrs.evolve(STATE, isr=(1,)))),
-    "an ISR beyond the replicas": (ALTER, altered(attrs.evolve(STATE, replicas=(1,)))),
+    "another partition": (ALTER, outcome(partition=1)),
+    "no state": (ALTER, outcome(None)),
+    "another leader": (ALTER, outcome(attrs.evolve(STATE, leader=2))),
+    "another leader epoch": (ALTER, outcome(attrs.evolve(STATE, leader_epoch=5))),
+    "a partition epoch to come": (ALTER, outcome(attrs.evolve(STATE, partition_epoch=2**30))),
+    "another ISR": (ALTER, outcome(attrs.evolve(STATE, isr=(1,)))),
+    "an ISR beyond the replicas": (ALTER, outcome(attrs.evolve(STATE, replicas=(1,)))),
     "another topic": (CreateTopics((NewTopic("t", bytes(16)),), 0), TopicsCreated((TopicCreated("u", bytes(16)),))),
 }
 
@@ -211,7 +211,7 @@ def test_an_answer_that_no_controller_gives_ends_its_link_and_leaves_the_outcome
     assert [each.definite for each in world.outcomes] == [False]
 
 
-@pytest.mark.parametrize("result", [altered(), PartitionsAltered(error=KafkaErrorCode.STALE_BROKER_EPOCH)])
+@pytest.mark.parametrize("result", [outcome(), PartitionsAltered(error=KafkaErrorCode.STALE_BROKER_EPOCH)])
 def test_an_answer_that_a_controller_may_give_is_handed_on(world: World, result: PartitionsAltered) -> None:
     world.link.leader_changed(2)
     world.link.send(ALTER, world.outcomes.append, at_once=True)

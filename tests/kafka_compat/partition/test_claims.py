@@ -1,4 +1,4 @@
-"""What a broker may claim to one that follows it, or that leads it: a claim that no correct one makes counts for nothing."""
+"""Brokers claim to followers and leaders what no correct one does: it counts for nothing."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def diverging(epoch: int, end: int) -> FetchAnswered:
     return FetchAnswered(4, 10, high_watermark=6, log_start=0, diverging=EpochEnd(epoch, end))
 
 
-def trimmed(start: int) -> FetchAnswered:
+def trim(start: int) -> FetchAnswered:
     return FetchAnswered(4, 10, KafkaErrorCode.OFFSET_OUT_OF_RANGE, log_start=start)
 
 
@@ -42,8 +42,8 @@ CLAIMS = {
     "a batch at the end of all offsets": answer(10, batch(OFFSET_MAX)),
     "to begin behind what is committed": answer(10, hw=6, start=7),
     "to begin at the end of all offsets": answer(10, hw=OFFSET_MAX + 1, start=OFFSET_MAX + 1),
-    "to have trimmed what it still has": trimmed(7),
-    "to have trimmed up to the end of all offsets": trimmed(OFFSET_MAX + 1),
+    "to have trimmed what it still has": trim(7),
+    "to have trimmed up to the end of all offsets": trim(OFFSET_MAX + 1),
     "an end that does not diverge": diverging(3, 11),
     "an end before all": diverging(3, -1),
     "an end of no epoch": diverging(-5, 3),
@@ -88,7 +88,7 @@ def test_a_high_watermark_above_the_own_log_counts_up_to_its_end() -> None:
 
 
 def test_an_error_that_is_none_of_the_protocol_is_one_of_the_leader() -> None:
-    """Else the partition would wait for ever for an answer that has come."""
+    """Else the partition would wait without end for an answer that has come."""
     assert known_error(7777) is KafkaErrorCode.UNKNOWN_SERVER_ERROR
     assert known_error(6) is KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 

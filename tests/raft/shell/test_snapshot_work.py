@@ -106,8 +106,9 @@ def test_a_snapshot_that_is_written_for_a_leader_that_is_gone_is_installed_by_no
     rig.settle()
     beside.run()
     sent = install_snapshot(term=2, size=2 << 20)
-    places = {"position": Position(LogIndex(50), Term(2)), "applied": Position(LogIndex(60), Term(2))}
-    *_, last = parts_of(attrs.evolve(sent, start=attrs.evolve(sent.start, **places)), 1 << 20)
+    position, applied = (Position(LogIndex(index), Term(2)) for index in (50, 60))
+    start = attrs.evolve(sent.start, position=position, applied=applied)
+    *_, last = parts_of(attrs.evolve(sent, start=start), 1 << 20)
     rig.receive(TWO, last)
     rig.settle()
     assert (rig.core.log.start.index, rig.core.log.last_index) == (0, 2)

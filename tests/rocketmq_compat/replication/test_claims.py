@@ -1,4 +1,4 @@
-"""What a master and its slaves may claim: what no correct one says ends its connection, and changes nothing."""
+"""A master and its slaves claim what no correct one does: that ends the connection, and changes nothing."""
 
 from collections.abc import Sequence
 
