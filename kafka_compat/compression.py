@@ -1,4 +1,4 @@
-"""Kafka's codecs, read within bounds: gzip (RFC 1952), snappy raw or in xerial's blocks, LZ4 frames, zstd frames (RFC
+"""Kafka's codecs, written as Java writes them and read within bounds: gzip (RFC 1952), snappy raw or in xerial's blocks, LZ4 frames, zstd frames (RFC
 8878).
 
 The caller bounds the decompressed size. Snappy states its size in advance. Gzip, LZ4 and zstd are written into a buffer
@@ -27,7 +27,9 @@ ZSTD: Final = 4
 _SMALL_BYTES: Final = 64 << 10
 _SMALL_GROWTH: Final = 8
 _XERIAL_START: Final = b"\x82SNAPPY\x00"
+_XERIAL_VERSIONS: Final = b"\0\0\0\x01" * 2
 _XERIAL_HEADER_BYTES: Final = 16
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
 _LZ4_START: Final = b"\x04\x22\x4d\x18"
 
 
@@ -56,6 +58,32 @@ def decompress(codec: int, body: Buffer, bytes_max: int) -> Buffer:
     if codec == ZSTD:
         return _decompress_with(cramjam.zstd.decompress_into, "zstd", body, bytes_max)
     raise CannotDecompress(f"codec {codec} is unknown")
+
+
+def compress(codec: int, content: Buffer, level: int) -> Buffer:
+    """Returns the content compressed, in the form that Java's clients write. `level` counts for gzip, LZ4 and zstd."""
+    if codec == GZIP:
+        packer = zlib.compressobj(level, wbits=16 + zlib.MAX_WBITS)
+        return packer.compress(content) + packer.flush()
+    if codec == SNAPPY:
+        return _compress_snappy(memoryview(content))
+    if codec == LZ4:
+        frame = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        frame.compress(bytes(content))
+        return memoryview(frame.finish())
+    if codec == ZSTD:
+        return memoryview(cramjam.zstd.compress(content, level=level))
+    assert codec == NONE, f"codec {codec} is unknown"
+    return content
+
+
+def _compress_snappy(content: memoryview) -> bytes:
+    """Returns snappy-java's stream: a header, and blocks that each follow their length."""
+    parts: list[Buffer] = [_XERIAL_START, _XERIAL_VERSIONS]
+    for at in range(0, len(content), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(content[at : at + _XERIAL_BLOCK_BYTES]))
+        parts += [len(block).to_bytes(4, "big"), block]
+    return b"".join(parts)
 
 
 def _gunzip(body: Buffer, bytes_max: int) -> bytes:

@@ -13,6 +13,7 @@ import attrs
 
 from kafka_compat.acls import parse_super_users
 from kafka_compat.config_keys import (
+    APPEND_TIME,
     BEFORE_ACK,
     BROKER_KEYS,
     FLUSH,
@@ -23,6 +24,7 @@ from kafka_compat.config_keys import (
     ConfigKey,
     ConfigKind,
 )
+from kafka_compat.stored_form import CODECS, LEVELLED, StoredForm
 
 VALUE_CHARACTERS_MAX: Final = 1024
 _COMPACT: Final = "compact"
@@ -96,6 +98,7 @@ class TopicSettings:
     delete_retention_ms: int
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
+    stored_form: StoredForm
 
 
 # Reading
@@ -294,6 +297,9 @@ class Settings:
             value = int(text(name))
             return value if value >= 0 else None
 
+        codec = CODECS.get(text("compression.type"))
+        level = int(text(f"compression.{LEVELLED[codec]}.level")) if codec in LEVELLED else 0
+        stamps = text("message.timestamp.type") == APPEND_TIME
         return TopicSettings(
             retention_ms=read_bound("retention.ms"),
             retention_bytes=read_bound("retention.bytes"),
@@ -306,6 +312,7 @@ class Settings:
             delete_retention_ms=int(text("delete.retention.ms")),
             timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
             timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
+            stored_form=StoredForm(codec, level, stamps),
         )
 
     # DescribeConfigs

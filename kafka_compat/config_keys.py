@@ -12,6 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
+from kafka_compat.stored_form import CODECS, PRODUCER
+
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 MINUTE_MS: Final = 60_000
@@ -101,6 +103,9 @@ FLUSH: Final = "flush"
 PAGE_CACHE: Final = "page-cache"
 BEFORE_ACK: Final = "before-ack"
 
+CREATE_TIME: Final = "CreateTime"
+APPEND_TIME: Final = "LogAppendTime"
+
 PLAIN: Final = "PLAIN"
 SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
 DEFAULT_PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
@@ -141,12 +146,30 @@ BROKER_KEYS: Final = _table(
         most=1,
     ),
     _int("message.max.bytes", 1_048_588, "The largest record batch that is accepted, in bytes.", dynamic=True),
-    _choice("compression.type", ("producer",), "Batches stay compressed as the producer sent them.", dynamic=True),
-    _define_fixed("compression.gzip.level", ConfigKind.INT, "-1", "Without effect: brokers compress nothing."),
-    _define_fixed("compression.lz4.level", ConfigKind.INT, "9", "Without effect: brokers compress nothing."),
-    _define_fixed("compression.zstd.level", ConfigKind.INT, "3", "Without effect: brokers compress nothing."),
     _choice(
-        "log.message.timestamp.type", ("CreateTime",), "Records keep the time that the producer gave.", dynamic=True
+        "compression.type",
+        (PRODUCER, *CODECS),
+        "The codec in which batches are stored; producer: as they were sent.",
+        dynamic=True,
+    ),
+    ConfigKey(
+        "compression.gzip.level",
+        ConfigKind.INT,
+        "-1",
+        "The level of gzip where brokers compress; -1 is zlib's default.",
+        least=-1,
+        choices=("-1", *map(str, range(1, 10))),
+        dynamic=True,
+    ),
+    _int("compression.lz4.level", 9, "The level of LZ4 where brokers compress.", least=1, most=17, dynamic=True),
+    _int(
+        "compression.zstd.level", 3, "The level of zstd where brokers compress.", least=-131_072, most=22, dynamic=True
+    ),
+    _choice(
+        "log.message.timestamp.type",
+        (CREATE_TIME, APPEND_TIME),
+        "Whose time records have: the producer's, or that of the leader when it appends them.",
+        dynamic=True,
     ),
     _long(
         "log.message.timestamp.before.max.ms",

@@ -55,6 +55,11 @@ class TimeBounds:
     latest_ms: int
 
     @classmethod
+    def unbounded(cls) -> "TimeBounds":
+        """Returns the bounds of a topic whose leader stamps records: the producer's times do not count."""
+        return cls(-_FAR, _FAR)
+
+    @classmethod
     def around(cls, now_ms: int, before_max_ms: int, after_max_ms: int) -> "TimeBounds":
         """Returns the bounds of `message.timestamp.before.max.ms` and `message.timestamp.after.max.ms`, in 64 bits."""
         return cls(max(now_ms - before_max_ms, -(2**63)), min(now_ms + after_max_ms, 2**63 - 1))
@@ -86,6 +91,12 @@ class RecordWalk:
     def newest_ms(self) -> int:
         """The newest time of the records walked so far, -1 if none has a time."""
         return max(self._header.base_timestamp + self._newest, _NO_TIME)
+
+    @property
+    def records(self) -> Buffer:
+        """The decompressed records, once a step was made."""
+        assert self._body is not None, "no step was made"
+        return self._body
 
     def step(self) -> bool:
         """Walk the next part; the first step also decompresses. Returns True if that was the last.

@@ -1,8 +1,8 @@
 """The header of a record batch, format 2 (magic 2): 61 bytes before the records, which stay opaque.
 
 The CRC-32C covers everything from the attributes to the batch's end. Base offset and leader epoch lie before it, so a
-leader writes both into a batch in place. It changes one other field, the newest time, if a client set it wrong
-(`with_newest_time`). `length` counts the bytes after itself. A broker checks a batch with `check_batch`, and its
+leader writes both into a batch in place. It also mends the newest time if a client set it wrong (`with_newest_time`),
+and stores the batch in the form that its topic asks for (`stored_form.py`). `length` counts the bytes after itself. A broker checks a batch with `check_batch`, and its
 records with `record_walk`, before it appends it. Batches from its own log need no second check.
 """
 

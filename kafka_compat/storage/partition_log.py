@@ -1,7 +1,6 @@
 """The log of one partition: Kafka's record batches, one frame of a `StoreLog` each.
 
-A leader gives a batch its offset and epoch, a follower keeps both; all other bytes of a batch stay as the producer sent
-them. Appends become durable with the next flush round of the store. `truncate` and `reset` are durable when they
+A leader gives a batch its offset and epoch, a follower keeps both; all other bytes stay as they are given. Appends become durable with the next flush round of the store. `truncate` and `reset` are durable when they
 return. `trim` holds at once and is durable with the next round, to the exact offset.
 
 One thread owns the object. Once the disk has failed under it, every call raises `StorageFailed`; other logs go on.
@@ -183,9 +182,7 @@ class PartitionLog(LogFacts):
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Returns offset and timestamp of the first record at or after `timestamp_ms`, or None (ListOffsets).
 
-        It searches records without compression, or with gzip, one by one. For other codecs it returns the first offset
-        of the batch with the batch's newest timestamp: a consumer that starts there misses no record. The caller
-        compares with the high watermark.
+        The caller compares with the high watermark.
         """
         offset = self.store_log.find_time(max(timestamp_ms, 0))
         while offset is not None and offset < self.end_offset:

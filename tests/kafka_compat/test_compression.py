@@ -6,7 +6,7 @@ import random
 import cramjam
 import pytest
 
-from kafka_compat.compression import CannotDecompress, decompress
+from kafka_compat.compression import CannotDecompress, compress, decompress
 from tests.kafka_compat.packers import COMPRESSED, Packer, lz4_frame, xerial
 
 SOME = random.Random(1).randbytes(1000) * 300
@@ -24,6 +24,13 @@ def test_content_is_read_up_to_its_bound_exactly(pack: Packer, name: str) -> Non
     if len(content) > 1:
         with pytest.raises(CannotDecompress, match="more than"):
             decompress(codec, body, len(content) - 1)
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_what_a_broker_compresses_is_read_as_it_was(codec: int, name: str) -> None:
+    content = CONTENTS[name]
+    assert bytes(decompress(codec, compress(codec, memoryview(content), 3), max(len(content), 1))) == content
 
 
 @pytest.mark.parametrize("pack", COMPRESSED.values(), ids=COMPRESSED)

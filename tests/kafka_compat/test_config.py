@@ -181,7 +181,12 @@ def test_a_flag_is_true_or_false(key: ConfigKey) -> None:
     ("name", "value", "sentence"),
     [
         ("flush", "never", "flush=never is not implemented: it can be page-cache or before-ack."),
-        ("compression.type", "zstd", "compression.type=zstd is not implemented: it can be producer."),
+        (
+            "compression.type",
+            "brotli",
+            "compression.type=brotli is not implemented: it can be producer or uncompressed or zstd or lz4 or snappy or gzip.",
+        ),
+        ("compression.lz4.level", "18", "compression.lz4.level=18 is out of range: it can be 1 to 17."),
         ("log.cleanup.policy", "compact", "log.cleanup.policy=compact is not implemented: it can be delete."),
         ("num.partitions", "0", "num.partitions=0 is out of range: it can be 1 to 2^31-1."),
         ("log.retention.ms", "-2", "log.retention.ms=-2 is out of range: it can be -1 to 2^63-1."),
@@ -220,8 +225,8 @@ def test_a_refusal_says_why_in_a_sentence(name: str, value: str, sentence: str) 
         ),
         (
             "message.timestamp.type",
-            "LogAppendTime",
-            "message.timestamp.type=LogAppendTime is not implemented: it can be CreateTime.",
+            "AppendTime",
+            "message.timestamp.type=AppendTime is not implemented: it can be CreateTime or LogAppendTime.",
         ),
         (
             "cleanup.policy",

@@ -101,6 +101,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_liveness",
         "coordinator/test_conversations",
         "storage/test_broker_store",
+        "broker/test_log_reports",
     )
     return _simulate_or_converse(mutant, KAFKA, seeds, *(f"tests/kafka_compat/{each}.py" for each in scripts))
 

@@ -163,7 +163,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "doubts are cleared before the controller has them",
         REPORTS,
         ("        self._store.doubt(reasons)\n", "        self._store.doubts_known()\n"),
-        oracles=["K1", "K11"],
+        oracles=["K1", "K11", "script"],
     ),
     kafka_bug(
         "host-trusts-a-torn-end",

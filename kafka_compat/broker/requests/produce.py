@@ -36,6 +36,8 @@ from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 from kafka_compat.record_walk import RecordWalk, TimeBounds
+from kafka_compat.stored_form import NO_STAMP
+from log.errors import CorruptLog
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.handlers import serves
@@ -162,7 +164,7 @@ class ProduceRequests:
             except InvalidBatch as error:
                 refusal = error.code, str(error), error.record
             else:
-                self._step(outcome, request, hosted, _info(header), records, partition.index, responses)
+                self._step(outcome, request, hosted, header, records, partition.index, responses)
                 return
         if request.acks == 0:
             outcome.call.close(f"a batch was refused: {refusal[0].name}")
@@ -175,7 +177,7 @@ class ProduceRequests:
     def _check_records(
         self, version: int, hosted: LocalReplica, records: Buffer
     ) -> Generator[None, None, tuple[BatchHeader, Buffer]]:
-        """Returns the one batch in `records`, with the newest time of its records in its header.
+        """Returns the one batch in `records` as its topic stores it, with the newest time of its records in its header.
 
         Raises `InvalidBatch`.
         """
@@ -184,16 +186,26 @@ class ProduceRequests:
         header = check_batch(records)
         _check_header(version, header, len(records))
         self._work_left -= header.size // (BYTES_OF_WORK if header.compression == NONE else COMPRESSED_BYTES_OF_WORK)
-        settings = hosted.settings
+        settings, form = hosted.settings, hosted.settings.stored_form
         now_ms = self._context.wall_ms()
-        times = TimeBounds.around(now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms)
+        times = (
+            TimeBounds.unbounded()
+            if form.stamps
+            else TimeBounds.around(now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms)
+        )
         walk = RecordWalk(header, records, times)
         self._work_left -= walk.part
         while not walk.step():
             if self._work_left <= 0:
                 yield
             self._work_left -= walk.part
-        if walk.newest_ms != header.max_timestamp:
+        if form.changes(header):
+            if form.packs(header):
+                self._work_left -= len(walk.records) // COMPRESSED_BYTES_OF_WORK
+            header, records = form.apply(header, records, walk.records, walk.newest_ms, self._context.wall_ms())
+            if header.size > settings.max_message_bytes:
+                raise InvalidBatch(*_too_large(header.size, settings.max_message_bytes))
+        elif walk.newest_ms != header.max_timestamp:
             records = with_newest_time(records, walk.newest_ms)
         return header, records
 
@@ -222,8 +234,7 @@ class ProduceRequests:
         if not partition.records:
             return KafkaErrorCode.INVALID_RECORD, "a request has exactly one batch for each partition", None
         if len(partition.records) > hosted.settings.max_message_bytes:
-            detail = f"{len(partition.records)} bytes, max.message.bytes is {hosted.settings.max_message_bytes}"
-            return KafkaErrorCode.MESSAGE_TOO_LARGE, detail, None
+            return *_too_large(len(partition.records), hosted.settings.max_message_bytes), None
         return None
 
     def _step(
@@ -231,11 +242,13 @@ class ProduceRequests:
         outcome: _Outcome,
         request: ProduceRequest,
         hosted: LocalReplica,
-        batch: BatchInfo,
+        header: BatchHeader,
         records: Buffer,
         index: int,
         responses: list[ProducePartitionResponse],
     ) -> None:
+        log_end = hosted.log.end_offset
+
         def on_answer(answer: Answer) -> None:
             if not isinstance(answer, AnswerProduce):  # CloseConnection: acks=0
                 outcome.call.close(f"a batch was refused: {answer.error.name}")
@@ -247,6 +260,7 @@ class ProduceRequests:
                         index=index,
                         error_code=answer.error,
                         base_offset=answer.base_offset,
+                        log_append_time_ms=_find_stamp(hosted, header, answer.base_offset, log_end),
                         log_start_offset=answer.log_start,
                     )
                 )
@@ -263,7 +277,7 @@ class ProduceRequests:
             outcome.waits_for += 1
         token = self._replicas.token(on_answer)
         timeout_s = max(request.timeout_ms, 0) / 1000
-        self._replicas.step(hosted, Produce(token, request.acks, batch, timeout_s, (records,)))
+        self._replicas.step(hosted, Produce(token, request.acks, _info(header), timeout_s, (records,)))
         if request.acks == 0:
             self._replicas.forget(token)
 
@@ -317,11 +331,31 @@ def _check_header(version: int, header: BatchHeader, size: int) -> None:
         )
 
 
+def _too_large(size: int, size_max: int) -> tuple[KafkaErrorCode, str]:
+    return KafkaErrorCode.MESSAGE_TOO_LARGE, f"{size} bytes, max.message.bytes is {size_max}"
+
+
 def _info(header: BatchHeader) -> BatchInfo:
     """Returns the decider's view of a batch."""
     return BatchInfo(
         header.last_offset_delta + 1, header.size, header.producer_id, header.producer_epoch, header.base_sequence
     )
+
+
+def _find_stamp(hosted: LocalReplica, header: BatchHeader, base_offset: int, log_end: int) -> int:
+    """Returns the time that the leader gave the batch at `base_offset`, NO_STAMP if the producer gave it.
+
+    `log_end` is where the log ended before the request: a duplicate is below it, and has its first stamp.
+    """
+    if not header.has_append_time:
+        return NO_STAMP
+    if base_offset >= log_end:
+        return header.max_timestamp
+    try:
+        stored = next(hosted.log.headers(base_offset, base_offset + 1), header)
+    except CorruptLog:
+        return NO_STAMP
+    return stored.max_timestamp if stored.base_offset == base_offset and stored.has_append_time else NO_STAMP
 
 
 def _build_refusal(

@@ -203,6 +203,25 @@ def test_what_is_described_of_a_topic_can_be_written_when_it_is_made_and_afterwa
     admin.incremental_alter_configs([back])[back].result(WITHIN_S)
 
 
+def test_a_topic_stores_the_codec_and_the_time_that_it_asks_for(
+    bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    """redpanda#866, confluent-kafka-python#835: both settings were taken, and without effect."""
+    before = time.time_ns() // 10**6
+    producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "gzip", "log_level": 0})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "stored", "log_level": 0})
+    for codec in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
+        topic = new_topic(partitions=1, config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
+        for number in range(3):
+            producer.produce(topic, b"record %d" % number + bytes(1000), timestamp=2, partition=0)
+        assert producer.flush(WITHIN_S) == 0
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = consumer.consume(3, WITHIN_S)
+        assert [each.value()[:8] for each in found] == [b"record 0", b"record 1", b"record 2"]
+        assert all(each.timestamp()[0] == 2 and each.timestamp()[1] >= before for each in found), codec
+    consumer.close()
+
+
 # ---------------------------------------------------------------- what is not there
 
 
