@@ -298,7 +298,8 @@ class Settings:
             return value if value >= 0 else None
 
         codec = CODECS.get(text("compression.type"))
-        level = int(text(f"compression.{LEVELLED[codec]}.level")) if codec in LEVELLED else 0
+        levelled = None if codec is None else LEVELLED.get(codec)
+        level = 0 if levelled is None else int(text(f"compression.{levelled}.level"))
         stamps = text("message.timestamp.type") == APPEND_TIME
         return TopicSettings(
             retention_ms=read_bound("retention.ms"),

@@ -333,14 +333,15 @@ class ResourceChange:
 
 @frozen
 class AlterConfigs:
-    """Change configs (IncrementalAlterConfigs), each resource for itself; answered by `ConfigsAltered`.
+    """Change configs, each resource for itself (IncrementalAlterConfigs); answered by `ConfigsAltered`.
 
-    Where this allows unclean elections, partitions without leader elect at once.
+    `replaces` deletes the settings that a change does not name (AlterConfigs). Where this allows unclean elections, partitions without leader elect at once.
     """
 
     changes: tuple[ResourceChange, ...]
     validate_only: bool = False
     unclean_default: bool = False
+    replaces: bool = False
 
 
 @frozen
@@ -711,7 +712,7 @@ _ACL_FILTER = shapes.record(
 _REFERENCE = shapes.record(TopicReference, shapes.optional(shapes.TEXT), shapes.optional(shapes.UUID))
 
 
-_ADDED: dict[type[Any], int] = {RegisterBroker: 2, FenceBroker: 1, BeginShutdown: 1}
+_ADDED: dict[type[Any], int] = {RegisterBroker: 2, FenceBroker: 1, BeginShutdown: 1, AlterConfigs: 1}
 """The number of fields that later releases have added to a command.
 
 Older bytes lack them and get the defaults, which preserve their meaning.
@@ -738,7 +739,7 @@ _COMMAND = _number_shapes(
     (8, CreateTopics, (shapes.array(_NEW_TOPIC), shapes.NUMBER, _FLAG)),
     (9, DeleteTopics, (shapes.array(_REFERENCE),)),
     (10, CreatePartitions, (shapes.array(_MORE_PARTITIONS), shapes.NUMBER, _FLAG)),
-    (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG)),
+    (11, AlterConfigs, (shapes.array(_RESOURCE_CHANGE), _FLAG, _FLAG, _FLAG)),
     (12, ReportLogs, (*_BROKER_AND_EPOCH, shapes.array(_LOG_REPORT, REPORTS_PER_COMMAND_MAX), _FLAG)),
     (13, AlterCredentials, (
         shapes.array(shapes.record(

@@ -402,6 +402,8 @@ def _alter_configs(command: AlterConfigs, changes: ImageChanges) -> ConfigsAlter
         try:
             _check_resource(changes.image, change)
             values = _checked_values(change)
+            if command.replaces:
+                values = dict.fromkeys(changes.image.configs_of(change.resource)) | values
         except Refused as refused:
             results.append(ResourceAltered(change.resource, refused.code, refused.message))
             continue

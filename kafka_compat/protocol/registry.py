@@ -12,6 +12,7 @@ from kafka_compat.protocol.api import (
     skip_tags,
 )
 from kafka_compat.protocol.apis.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from kafka_compat.protocol.apis.alter_configs import ALTER_CONFIGS
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
@@ -81,6 +82,7 @@ APIS: Mapping[int, Api[Any, Any]] = {
         CREATE_ACLS,
         DELETE_ACLS,
         DESCRIBE_CONFIGS,
+        ALTER_CONFIGS,
         INCREMENTAL_ALTER_CONFIGS,
         DESCRIBE_CLUSTER,
         DESCRIBE_LOG_DIRS,

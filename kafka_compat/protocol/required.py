@@ -63,6 +63,7 @@ REQUIRED: Final[Mapping[int, tuple[Required, ...]]] = {
     30: (Required(_A.ALTER, CLUSTER),),
     31: (Required(_A.ALTER, CLUSTER),),
     32: (Required(_A.DESCRIBE_CONFIGS, TOPIC), Required(_A.DESCRIBE_CONFIGS, CLUSTER, "brokers")),
+    33: (Required(_A.ALTER_CONFIGS, TOPIC), Required(_A.ALTER_CONFIGS, CLUSTER, "brokers")),
     35: (Required(_A.DESCRIBE, CLUSTER),),
     36: (),
     37: (Required(_A.ALTER, TOPIC),),

@@ -28,6 +28,7 @@ from kafka_compat.protocol.apis.acls import (
     DescribeAclsRequest,
     DescribeAclsResponse,
 )
+from kafka_compat.protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
 from kafka_compat.protocol.apis.controller import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -128,11 +129,15 @@ def guard_describe_configs(access: Access, version: int, request: DescribeConfig
     return admit_some(request, "resources", (allowed, tuple(denied)), merge, DescribeConfigsResponse(results=()))
 
 
-def guard_alter_configs(access: Access, version: int, request: IncrementalAlterConfigsRequest) -> Admission:
+def guard_alter_configs(
+    access: Access, version: int, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
+) -> Admission:
     """ALTER_CONFIGS on each topic, and on the cluster for brokers."""
     allowed, denied = _split_resources(access, request.resources, AclOperation.ALTER_CONFIGS)
 
-    def refuse(resource: IncrementalAlterConfigsResource, error: KafkaErrorCode) -> IncrementalAlterConfigsResult:
+    def refuse(
+        resource: AlterConfigsResource | IncrementalAlterConfigsResource, error: KafkaErrorCode
+    ) -> IncrementalAlterConfigsResult:
         return IncrementalAlterConfigsResult(
             error_code=error,
             error_message=None,
@@ -141,7 +146,8 @@ def guard_alter_configs(access: Access, version: int, request: IncrementalAlterC
         )
 
     merge = appending("responses", tuple(refuse(*each) for each in denied))
-    nothing = IncrementalAlterConfigsResponse(responses=())
+    replaces = isinstance(request, AlterConfigsRequest)
+    nothing = (AlterConfigsResponse if replaces else IncrementalAlterConfigsResponse)(responses=())
     return admit_some(request, "resources", (allowed, tuple(denied)), merge, nothing)
 
 

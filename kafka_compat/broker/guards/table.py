@@ -15,6 +15,7 @@ from kafka_compat.broker.reporter import Tell
 from kafka_compat.config_keys import STANDARD_AUTHORIZER
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
+from kafka_compat.protocol.apis.alter_configs import ALTER_CONFIGS
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
 from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
@@ -84,6 +85,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     ELECT_LEADERS.key: cluster.guard_elect_leaders,
     ALTER_PARTITION_REASSIGNMENTS.key: cluster.guard_alter_reassignments,
     LIST_PARTITION_REASSIGNMENTS.key: cluster.guard_list_reassignments,
+    ALTER_CONFIGS.key: cluster.guard_alter_configs,
     INCREMENTAL_ALTER_CONFIGS.key: cluster.guard_alter_configs,
     OFFSET_DELETE.key: groups.guard_offset_delete,
     DESCRIBE_USER_SCRAM_CREDENTIALS.key: cluster.guard_describe_users,

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: DescribeConfigs and IncrementalAlterConfigs.
+"""Settings of topics and brokers: DescribeConfigs, IncrementalAlterConfigs and AlterConfigs.
 
 A broker describes itself, including its own command line. Ask another broker for its settings directly, as in Kafka.
 """
@@ -19,6 +19,13 @@ from kafka_compat.controller.commands import (
     ResourceName,
 )
 from kafka_compat.model import INTERNAL_TOPICS
+from kafka_compat.protocol.apis.alter_configs import (
+    ALTER_CONFIGS,
+    AlterConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
+)
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,
     DescribeConfigsRequest,
@@ -100,12 +107,21 @@ class ConfigRequests:
             return KafkaErrorCode.INVALID_REQUEST, f"this is broker {self._context.broker_id}: ask broker {name} itself"
         return settings.describe_broker(keys)
 
-    # ---------------------------------------------------------------- IncrementalAlterConfigs
+    # ---------------------------------------------------------------- changes
 
     @serves(INCREMENTAL_ALTER_CONFIGS.key)
     def alter(self, call: ClientCall) -> None:
         """Make all changes of a resource or none; wrong changes are refused here."""
-        request: IncrementalAlterConfigsRequest = call.request
+        self._change_all(call, call.request, replaces=False)
+
+    @serves(ALTER_CONFIGS.key)
+    def replace(self, call: ClientCall) -> None:
+        """Give each resource the settings of the request and no others, or leave it as it is."""
+        self._change_all(call, call.request, replaces=True)
+
+    def _change_all(
+        self, call: ClientCall, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, *, replaces: bool
+    ) -> None:
         refused: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}
         changes: list[ResourceChange] = []
         for resource in request.resources:
@@ -128,15 +144,16 @@ class ConfigRequests:
                 refused.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
                 for resource in request.resources
             )
-            call.answer(IncrementalAlterConfigsResponse(responses=tuple(responses)))
+            response = AlterConfigsResponse if replaces else IncrementalAlterConfigsResponse
+            call.answer(response(responses=tuple(responses)))
 
         if not changes:
             on_result(ConfigsAltered(()))
             return
-        command = AlterConfigs(tuple(changes), request.validate_only, self._context.unclean_default)
+        command = AlterConfigs(tuple(changes), request.validate_only, self._context.unclean_default, replaces)
         self._context.controller.send(command, on_result)
 
-    def _change(self, resource: IncrementalAlterConfigsResource) -> ResourceChange:
+    def _change(self, resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> ResourceChange:
         """Raises `InvalidSetting` for a wrong setting, `ValueError` for a wrong request."""
         try:
             kind = ResourceKind(resource.resource_type)
@@ -148,14 +165,15 @@ class ConfigRequests:
         name = ResourceName(kind, resource.resource_name)
         return ResourceChange(name, tuple(self._setting(name, each) for each in resource.configs))
 
-    def _setting(self, resource: ResourceName, change: IncrementalAlterConfig) -> ConfigSetting:
+    def _setting(self, resource: ResourceName, change: AlterConfig | IncrementalAlterConfig) -> ConfigSetting:
         value = change.value
-        if change.config_operation == DELETE:
+        operation = SET if isinstance(change, AlterConfig) else change.config_operation
+        if operation == DELETE:
             return ConfigSetting(change.name, None)
-        if change.config_operation in (APPEND, SUBTRACT):
+        if isinstance(change, IncrementalAlterConfig) and operation in (APPEND, SUBTRACT):
             value = self._list_changed(resource, change)
-        elif change.config_operation != SET:
-            raise ValueError(f"there is no operation {change.config_operation}")
+        elif operation != SET:
+            raise ValueError(f"there is no operation {operation}")
         elif value is None:
             raise ValueError(f"{change.name} needs a value")
         if resource.kind is ResourceKind.TOPIC:
@@ -176,7 +194,7 @@ class ConfigRequests:
         return ",".join(each for each in items if each not in named)
 
 
-def _key(resource: IncrementalAlterConfigsResource) -> tuple[int, str]:
+def _key(resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> tuple[int, str]:
     return resource.resource_type, resource.resource_name
 
 
@@ -193,7 +211,7 @@ def _describe_as(
 
 
 def _build_result(
-    resource: IncrementalAlterConfigsResource, error: KafkaErrorCode, message: str
+    resource: AlterConfigsResource | IncrementalAlterConfigsResource, error: KafkaErrorCode, message: str
 ) -> IncrementalAlterConfigsResult:
     return IncrementalAlterConfigsResult(
         error_code=error,

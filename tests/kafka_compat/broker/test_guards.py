@@ -16,6 +16,7 @@ from kafka_compat.broker.guards.table import GUARDS
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.apis import acls as acl_api
 from kafka_compat.protocol.apis import (
+    alter_configs,
     controller,
     create_partitions,
     create_topics,
@@ -130,6 +131,16 @@ def alter_of(*resources: tuple[int, str]) -> incremental_alter_configs.Increment
             incremental_alter_configs.IncrementalAlterConfigsResource(
                 resource_type=kind, resource_name=name, configs=()
             )
+            for kind, name in resources
+        ),
+        validate_only=False,
+    )
+
+
+def replace_of(*resources: tuple[int, str]) -> alter_configs.AlterConfigsRequest:
+    return alter_configs.AlterConfigsRequest(
+        resources=tuple(
+            alter_configs.AlterConfigsResource(resource_type=kind, resource_name=name, configs=())
             for kind, name in resources
         ),
         validate_only=False,
@@ -280,6 +291,7 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (elect_leaders.ELECT_LEADERS, 2, ELECT),
     (moves.ALTER_PARTITION_REASSIGNMENTS, 1, MOVES),
     (moves.LIST_PARTITION_REASSIGNMENTS, 0, moves.ListPartitionReassignmentsRequest()),
+    (alter_configs.ALTER_CONFIGS, 2, replace_of((2, "may"), (4, ""))),
     (incremental_alter_configs.INCREMENTAL_ALTER_CONFIGS, 1, alter_of((2, "may"), (4, ""))),
     (offset_delete.OFFSET_DELETE, 0, OFFSET_DELETE_REQUEST),
     (describe_cluster.DESCRIBE_CLUSTER, 1, ABOUT_CLUSTER),
@@ -366,7 +378,7 @@ def answer_to(api: Api[Any, Any], request: Any) -> Any:
         case _:
             pass
     names = {0: "responses", 1: "responses", 9: "groups", 10: "coordinators", 15: "groups", 20: "responses"}
-    names |= {32: "results", 37: "results", 42: "results", 44: "responses"}
+    names |= {32: "results", 33: "responses", 37: "results", 42: "results", 44: "responses"}
     return api.response(**{names.get(api.key, "topics"): ()})
 
 

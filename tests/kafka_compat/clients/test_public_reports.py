@@ -203,15 +203,13 @@ def test_what_is_described_of_a_topic_can_be_written_when_it_is_made_and_afterwa
     admin.incremental_alter_configs([back])[back].result(WITHIN_S)
 
 
-def test_a_topic_stores_the_codec_and_the_time_that_it_asks_for(
-    bootstrap: str, new_topic: Callable[..., str]
-) -> None:
+def test_a_topic_stores_the_codec_and_the_time_that_it_asks_for(bootstrap: str, new_topic: Callable[..., str]) -> None:
     """redpanda#866, confluent-kafka-python#835: both settings were taken, and without effect."""
     before = time.time_ns() // 10**6
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "gzip", "log_level": 0})
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "stored", "log_level": 0})
     for codec in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
-        topic = new_topic(partitions=1, config={"compression.type": codec, "message.timestamp.type": "LogAppendTime"})
+        topic = new_topic(compression_type=codec, message_timestamp_type="LogAppendTime")
         for number in range(3):
             producer.produce(topic, b"record %d" % number + bytes(1000), timestamp=2, partition=0)
         assert producer.flush(WITHIN_S) == 0
@@ -220,6 +218,24 @@ def test_a_topic_stores_the_codec_and_the_time_that_it_asks_for(
         assert [each.value()[:8] for each in found] == [b"record 0", b"record 1", b"record 2"]
         assert all(each.timestamp()[0] == 2 and each.timestamp()[1] >= before for each in found), codec
     consumer.close()
+
+
+@pytest.mark.filterwarnings("ignore:alter_configs:DeprecationWarning")
+def test_older_clients_replace_all_settings_of_a_topic(bootstrap: str, new_topic: Callable[..., str]) -> None:
+    """redpanda#1502, kafka-python#2191: clients that know only AlterConfigs were refused."""
+    topic = new_topic(retention_ms="1000000", segment_bytes="2000000")
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    altered = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config={"retention.ms": "2000000"})
+    admin.alter_configs([altered])[altered].result(WITHIN_S)
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    ends = time.monotonic() + WITHIN_S
+    while True:  # the broker that is asked may be behind
+        rows = admin.describe_configs([asked])[asked].result(WITHIN_S)
+        found = {name: (rows[name].value, rows[name].is_default) for name in ("retention.ms", "segment.bytes")}
+        if found == {"retention.ms": ("2000000", False), "segment.bytes": ("1073741824", True)}:
+            return
+        assert time.monotonic() < ends, found
+        time.sleep(0.1)
 
 
 # ---------------------------------------------------------------- what is not there

@@ -406,6 +406,7 @@ ABSURD = st.one_of(
         ).map(tuple),
         FLAGS,
         FLAGS,
+        FLAGS,
     ),
 )
 

@@ -155,7 +155,7 @@ def test_validation_alone_changes_nothing() -> None:
     assert create(world, *topics, validate_only=True) == ["NONE", "TOPIC_ALREADY_EXISTS"]
     assert grow(world, MorePartitions("t", 2), validate_only=True) == ["NONE"]
     change = ResourceChange(ResourceName(ResourceKind.TOPIC, "t"), (ConfigSetting("retention.ms", "5"),))
-    assert world.do(AlterConfigs((change,), True), ConfigsAltered).resources[0].error is NONE
+    assert world.do(AlterConfigs((change,), validate_only=True), ConfigsAltered).resources[0].error is NONE
     assert world.machine.drain_changes() == []
     assert (sorted(world.machine.image.topics), len(world.machine.image.topics["t"].partitions)) == (["t"], 1)
     assert world.machine.image.topics["t"].configs == {}
@@ -289,3 +289,13 @@ def test_configs_of_what_does_not_exist_are_refused_with(kind: ResourceKind, nam
     assert world.configure(kind, name, "min.insync.replicas", "1").name == error
     assert world.machine.drain_changes() == []
     assert world.machine.image.configs_of(ResourceName(kind, name)) == {}
+
+
+def test_replaced_settings_are_all_that_a_topic_has() -> None:
+    world = three_brokers(**{"retention.ms": "1000", "segment.bytes": "2000000"})
+    resource = ResourceName(ResourceKind.TOPIC, "t")
+    change = ResourceChange(resource, (ConfigSetting("retention.ms", "2000"),))
+    world.do(AlterConfigs((change,), validate_only=True, replaces=True), ConfigsAltered)
+    assert len(world.machine.image.configs_of(resource)) == 2
+    assert world.do(AlterConfigs((change,), replaces=True), ConfigsAltered).resources[0].error is NONE
+    assert world.machine.image.configs_of(resource) == {"retention.ms": "2000"}
