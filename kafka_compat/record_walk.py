@@ -55,7 +55,7 @@ class TimeBounds:
     latest_ms: int
 
     @classmethod
-    def unbounded(cls) -> "TimeBounds":
+    def without_limits(cls) -> "TimeBounds":
         """Returns the bounds of a topic whose leader stamps records: the producer's times do not count."""
         return cls(-_FAR, _FAR)
 

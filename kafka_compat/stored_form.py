@@ -1,6 +1,6 @@
 """The form in which a topic stores the batches of clients: `compression.type` and `message.timestamp.type`. Pure.
 
-A batch whose codec is the topic's keeps its bytes. Another one is compressed anew from the records that were walked, so
+A batch whose codec is the topic's keeps its bytes. Another one is compressed again from the records that were walked, so
 that its size changes and its records do not. A stamp changes the header alone: `max_timestamp` is then the time of all
 records, whatever their deltas say (KIP-32).
 """
@@ -43,7 +43,7 @@ class StoredForm:
         return self.stamps or self.codec not in (None, header.compression)
 
     def packs(self, header: BatchHeader) -> bool:
-        """Returns True if the records of a batch with this header are packed anew."""
+        """Returns True if the records of a batch with this header are packed again."""
         return self.codec not in (None, header.compression)
 
     def apply(

@@ -189,7 +189,7 @@ class ProduceRequests:
         settings, form = hosted.settings, hosted.settings.stored_form
         now_ms = self._context.wall_ms()
         times = (
-            TimeBounds.unbounded()
+            TimeBounds.without_limits()
             if form.stamps
             else TimeBounds.around(now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms)
         )

@@ -52,7 +52,7 @@ class Topic:
         assert isinstance(found, ProducePartitionResponse)
         return found
 
-    def stored(self) -> tuple[BatchHeader, bytes]:
+    def read_stored(self) -> tuple[BatchHeader, bytes]:
         """The newest batch, checked as a client would check it."""
         log = self.world.replicas.hosted[PART].log
         (batch,) = log.read(log.end_offset - 1, 1)
@@ -65,7 +65,7 @@ def topic(request: pytest.FixtureRequest) -> Iterator[Topic]:
         yield Topic(made)
 
 
-def packed(pack: Packer, **changes: int) -> bytes:
+def pack_batch(pack: Packer, **changes: int) -> bytes:
     codec, body = pack(encode_records(RECORDS, TIMES)[HEADER_BYTES:])
     fields: dict[str, int] = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1} | changes
     header = BatchHeader(0, 0, -1, 2, 0, codec, len(RECORDS) - 1, TIMES[0], max(TIMES), count=len(RECORDS), **fields)
@@ -79,8 +79,8 @@ def contents(batch: bytes) -> list[tuple[bytes | None, bytes | None]]:
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 @pytest.mark.parametrize("topic", [(f"compression.type={name}",) for name in CODECS], ids=list(CODECS), indirect=True)
 def test_a_batch_is_stored_in_the_codec_of_its_topic(topic: Topic, pack: Packer) -> None:
-    answer = topic.produce(packed(pack))
-    header, batch = topic.stored()
+    answer = topic.produce(pack_batch(pack))
+    header, batch = topic.read_stored()
     codec = CODECS[topic.world.context.settings.text("compression.type") or ""]
     assert (answer.error_code, answer.log_append_time_ms, header.compression) == (KafkaErrorCode.NONE, -1, codec)
     assert (contents(batch), header.max_timestamp) == (RECORDS, max(TIMES))
@@ -90,16 +90,16 @@ def test_a_batch_is_stored_in_the_codec_of_its_topic(topic: Topic, pack: Packer)
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 def test_by_default_a_batch_keeps_its_bytes(topic: Topic, pack: Packer) -> None:
     assert topic.world.context.settings.text("compression.type") == PRODUCER
-    sent = packed(pack)
+    sent = pack_batch(pack)
     topic.produce(sent)
-    assert topic.stored()[1][16:] == sent[16:]
+    assert topic.read_stored()[1][16:] == sent[16:]
 
 
 @pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
 @pytest.mark.parametrize("topic", [(STAMPED,), (STAMPED, "compression.type=zstd")], ids=["", "zstd"], indirect=True)
 def test_a_stamped_batch_has_the_time_of_the_leader(topic: Topic, pack: Packer) -> None:
-    answer = topic.produce(packed(pack))
-    header, batch = topic.stored()
+    answer = topic.produce(pack_batch(pack))
+    header, batch = topic.read_stored()
     assert header.has_append_time
     assert answer.log_append_time_ms == header.max_timestamp == topic.now_ms
     assert [each.timestamp_ms for each in read_records(batch)] == [topic.now_ms] * 3
@@ -120,7 +120,7 @@ def test_a_stamped_topic_takes_any_time_and_finds_offsets_by_its_own(topic: Topi
 
 @pytest.mark.parametrize("topic", [(STAMPED,)], indirect=True)
 def test_a_duplicate_is_answered_with_its_first_stamp(topic: Topic) -> None:
-    batch = packed(PACKERS["none"], producer_id=5, producer_epoch=0, base_sequence=0)
+    batch = pack_batch(PACKERS["none"], producer_id=5, producer_epoch=0, base_sequence=0)
     first = topic.produce(batch)
     topic.world.now += 5
     again = topic.produce(batch)
@@ -152,4 +152,4 @@ def test_the_level_counts(topic: Topic) -> None:
     topic.produce(sent)
     level = int(topic.world.context.settings.text("compression.gzip.level") or 0)
     others = {len(compress(GZIP, sent[HEADER_BYTES:], each)): each for each in (1, 9)}
-    assert others[topic.stored()[0].size - HEADER_BYTES] == level
+    assert others[topic.read_stored()[0].size - HEADER_BYTES] == level
