@@ -327,6 +327,14 @@ BROKER_KEYS: Final = _table(
     # Connections and fetches
     _int("socket.request.max.bytes", 104_857_600, "The largest request that is read, in bytes.", least=1),
     _int("max.connections", INT_MAX, "Connections of clients at the same time."),
+    _int("max.connections.per.ip", INT_MAX, "Those of one address; brokers do not count.", least=1),
+    _int("max.connection.creation.rate", INT_MAX, "Connections accepted in a second; more of them wait.", least=1),
+    _long(
+        "queued.max.request.bytes",
+        -1,
+        "The total of what all connections hold, answers as well, a quarter of it for brokers; -1 = an eighth of the memory, 256 MiB or more.",
+        least=-1,
+    ),
     _long("connections.max.idle.ms", 600_000, "A connection that is idle for so long is closed; -1 = never.", least=-1),
     _int("fetch.max.bytes", 57_671_680, "Bytes in the answer to a fetch.", least=1024),
     _int("max.incremental.fetch.session.cache.slots", 1_000, "Fetch sessions that are kept (KIP-227)."),
@@ -460,12 +468,12 @@ _KAFKA_ONLY: Final = _names(
     "log.flush.start.offset.checkpoint.interval.ms log.message.downconversion.enable "
     "log.message.format.version "
     "log.message.timestamp.difference.max.ms log.roll.jitter.ms "
-    "max.connection.creation.rate max.connections.per.ip max.connections.per.ip.overrides "
+    "max.connections.per.ip.overrides "
     "message.downconversion.enable message.format.version "
     "message.timestamp.difference.max.ms metadata.log.dir metric.reporters metrics.num.samples metrics.recording.level "
     "metrics.sample.window.ms num.io.threads num.network.threads "
     "num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size "
-    "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms queued.max.request.bytes "
+    "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms "
     "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
     "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
     "sasl.mechanism.inter.broker.protocol "

@@ -31,6 +31,7 @@ import trio
 
 from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.broker.hosting import BrokerReplaced
+from kafka_compat.broker.ports import budget_of
 from kafka_compat.config import InvalidSetting, Settings
 from kafka_compat.config_keys import BROKER_KEYS
 from kafka_compat.listeners import plan_listeners
@@ -107,6 +108,7 @@ def broker(
         settings = Settings.from_assignments(assignments)
         own = unique_addresses("--advertised", advertised).get(broker_id)
         listen = plan_listeners(settings, listen, own)[0].listen
+        budget_of(settings)
     except InvalidSetting as error:
         raise click.UsageError(f"--set: {error}") from None
     others = unique_addresses("--peer", peers, forbidden=broker_id)

@@ -150,9 +150,10 @@ class RaftGroup:
                 founded=cls._founded,
                 joins=joins,
             )
-            member = Member(
-                plan, storage, port, reactor or Reactor(owns_thread=owns_thread), owns_reactor=reactor is None
+            loop = reactor or Reactor(
+                owns_thread=owns_thread, limits=settings.connections.budget(settings.frame_bytes_max)
             )
+            member = Member(plan, storage, port, loop, owns_reactor=reactor is None)
             member.close_with(stack)
             async with trio.open_nursery() as nursery:
                 member.start(nursery)

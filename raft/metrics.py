@@ -60,6 +60,11 @@ REFUSED: Final = Metric("quorumlog_connections_refused_total", "Connections refu
 RECEIVED: Final = Metric("quorumlog_received_bytes_total", "Bytes received from all connections.", (), True)
 SENT: Final = Metric("quorumlog_sent_bytes_total", "Bytes that the other sides of all connections have.", (), True)
 OUTBOUND: Final = Metric("quorumlog_outbound_bytes", "Bytes that wait for connections to take them.")
+HELD: Final = Metric("quorumlog_held_bytes", "Bytes held for connections, by whose they are.", ("of",))
+HELD_PEAK: Final = Metric("quorumlog_held_bytes_peak", "The most of them so far.")
+HELD_TOTAL: Final = Metric("quorumlog_held_bytes_limit", "The total that they may reach.")
+SHORTAGES: Final = Metric("quorumlog_held_bytes_shortages_total", "Times that reading stopped at a limit.", (), True)
+CROWDED_OUT: Final = Metric("quorumlog_connections_crowded_out_total", "Connections closed to make room.", (), True)
 FLUSHES: Final = Metric("quorumlog_flushes_total", "Flushes and other work of the disk, by log.", ("log",), True)
 FLUSH_SECONDS: Final = Metric("quorumlog_flush_seconds_total", "The time that they took, by log.", ("log",), True)
 
@@ -82,8 +87,14 @@ ROLES: Final = ("follower", "pre_candidate", "candidate", "leader")
 
 def loop_figures(reactor: Reactor) -> list[Figure]:
     """Returns the figures of a loop and of its connections."""
-    traffic = reactor.traffic()
+    traffic, budget = reactor.traffic(), reactor.budget
     return [
+        HELD(budget.members_bytes, "members"),
+        HELD(budget.others_bytes, "others"),
+        HELD_PEAK(budget.peak_bytes),
+        HELD_TOTAL(budget.limits.total_bytes),
+        SHORTAGES(budget.shortages),
+        CROWDED_OUT(budget.crowded_out),
         LONGEST_TURN(reactor.turns.longest.seconds),
         CONNECTIONS(traffic.connections),
         RECEIVED(traffic.received_bytes),

@@ -26,6 +26,8 @@ from raft.codec import decode_message
 from raft.driver import RaftDriver
 from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
 from raft.model import NodeId
+from raft.net.bounded import REQUEST_BYTES
+from raft.net.budget import Standing
 from raft.net.certificates import Certificates
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import Buffer
@@ -117,7 +119,8 @@ class Handshake(_NodeSession):
         else:
             decoder.body_bytes_max = identity.frame_bytes_max
             connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
-        self._doorkeeper.on_greeted(connection)
+        known = Standing.CLIENT if self._admitted is None else Standing.KNOWN
+        self._doorkeeper.on_greeted(connection, Standing.MEMBER if hello.role == PEER else known)
         reply = HelloReply(identity.node_id, decoder.body_bytes_max)
         connection.write(client_codec.encode_hello_reply(reply))
         if len(frames) > 1:
@@ -187,6 +190,8 @@ class ClientSession(_NodeSession):
         self._driver = driver
         self._doorkeeper = doorkeeper
         self._backlog: deque[Frame] = deque()
+        self._backlog_bytes = 0
+        """Those of the requests that the last read left, as long as any of them waits."""
         self._under_way = 0
         self._reads: dict[int, _WaitingRead] = {}
         self._last_read = 0
@@ -199,6 +204,11 @@ class ClientSession(_NodeSession):
         """Requests arrived."""
         self._backlog.extend(frames)
         self._work()
+        self._backlog_bytes = sum(REQUEST_BYTES + len(body) for _, body, _ in self._backlog)
+
+    def held_bytes(self) -> int:
+        """See `Session`; what the driver has taken is bounded by `pending_bytes_max`."""
+        return self._backlog_bytes if self._backlog else 0
 
     def on_drained(self) -> None:
         """The client reads its answers again."""
@@ -328,6 +338,9 @@ class ClientSession(_NodeSession):
         self.connection.write(client_codec.encode_error(request_id, error))
 
     def _answer_records(self, request_id: int, offset: int, bytes_max: int) -> None:
+        if self.connection.is_short:
+            self._answer_error(request_id, Busy("there is no room for an answer"))
+            return
         try:
             batches = self._driver.read_committed(offset, bytes_max)
         except (RecordsTrimmed, ShuttingDown) as error:
@@ -397,9 +410,10 @@ class Doorkeeper:
             listening,
             self._open_connection,
             limits=ListenerLimits(
-                connections_max=settings.connections_max,
-                greeting_timeout_s=settings.greeting_timeout_s,
-                ungreeted_max=None if open_to_all else max(settings.connections_max // UNGREETED_SHARE, 2),
+                connections_max=settings.connections.connections_max,
+                greeting_timeout_s=settings.connections.greeting_timeout_s,
+                idle_timeout_s=settings.connections.idle_timeout_s,
+                ungreeted_max=None if open_to_all else max(settings.connections.connections_max // UNGREETED_SHARE, 2),
             ),
             on_refused=lambda name, reason: self._notify(ConnectionRefused(name, reason)),
             tls=tls,
@@ -437,12 +451,12 @@ class Doorkeeper:
 
     def has_room_for_client(self) -> bool:
         """Returns True if there is room for one more client; the last connections are kept for peers."""
-        bound = self._settings.connections_max
+        bound = self._settings.connections.connections_max
         return self.listener.connections <= bound - min(PEER_PLACES * len(self._identity.peers), bound // 2)
 
-    def on_greeted(self, connection: SocketConnection[Frame]) -> None:
+    def on_greeted(self, connection: SocketConnection[Frame], standing: Standing) -> None:
         """The handshake is done."""
-        self.listener.on_greeted(connection)
+        self.listener.on_greeted(connection, standing)
 
     def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection was greeted."""

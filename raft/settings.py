@@ -16,6 +16,34 @@ from raft.client_codec import BATCHES_MAX
 from raft.codec import ENTRIES_MAX
 from raft.config import MIB, RaftConfig, of_declared_types
 from raft.model import ENTRY_OVERHEAD_BYTES
+from raft.net.budget import NO_LIMIT, BudgetLimits
+from raft.net.memory import default_total_bytes
+
+
+@attrs.frozen(kw_only=True, field_transformer=of_declared_types)
+class ConnectionSettings:
+    """The bounds of a node's connections. Raises as `NodeSettings`."""
+
+    connections_max: int = attrs.field(default=1024, validator=ge(8))
+    """Connections taken in at once, clients and peers together; two for each peer are not for clients."""
+    connections_per_address_max: int = attrs.field(default=0, validator=ge(0))
+    """Those of one address, without members; 0 = no bound."""
+    accepts_per_s: float = attrs.field(default=1000.0, validator=gt(0))
+    """Connections accepted in a second; more of them wait."""
+    idle_timeout_s: float = attrs.field(default=600.0, validator=gt(0))
+    """A client's connection by which nothing came for so long is closed."""
+    held_bytes_max: int = attrs.field(default=0, validator=ge(0))
+    """The total of what all connections hold, a quarter of it for members; 0 = an eighth of the memory, 256 MiB or more."""
+    greeting_timeout_s: float = attrs.field(default=5.0, validator=gt(0))
+    """A connection that has not completed the handshake by then is closed."""
+
+    def budget(self, frame_bytes_max: int) -> BudgetLimits:
+        """Returns the bounds of all connections of a process that takes frames of this size."""
+        return BudgetLimits(
+            total_bytes=self.held_bytes_max or max(default_total_bytes(), 4 * frame_bytes_max),
+            per_address_max=self.connections_per_address_max or NO_LIMIT,
+            accepts_per_s=self.accepts_per_s,
+        )
 
 
 @attrs.frozen(kw_only=True, field_transformer=of_declared_types)
@@ -42,10 +70,7 @@ class NodeSettings:
     """Room on the disk is reserved this far ahead; less finds a full disk sooner, and asks it more often."""
     frame_bytes_max: int = attrs.field(default=16 * MIB, validator=(ge(64 * 1024), le(512 * MIB)))
     """The largest frame body a client may send; peers may send four times as much."""
-    connections_max: int = attrs.field(default=1024, validator=ge(8))
-    """Connections taken in at once, clients and peers together; two for each peer are not for clients."""
-    greeting_timeout_s: float = attrs.field(default=5.0, validator=gt(0))
-    """A connection that has not completed the handshake by then is closed."""
+    connections: ConnectionSettings = attrs.field(factory=ConnectionSettings)
     outbound_bytes_max: int = attrs.field(default=MIB, validator=ge(64 * 1024))
     """Answers that wait for a client to read them; above, nothing more is read from it."""
     link_bytes_max: int = attrs.field(default=32 * MIB, validator=ge(64 * 1024))
@@ -79,6 +104,8 @@ class NodeSettings:
         # Whatever one node stores must fit a frame to any other, where peers take four times what a client may send.
         if self.flush_stall_s < self.raft.heartbeat_s:
             raise ValueError("need flush_stall_s >= heartbeat_s, or a leader steps down at every flush")
+        if 0 < self.connections.held_bytes_max < 4 * self.frame_bytes_max:
+            raise ValueError("need held_bytes_max >= 4 * frame_bytes_max")
         if self.batch_bytes_max > self.frame_bytes_max:
             raise ValueError("need batch_bytes_max <= frame_bytes_max")
         if self.raft.append_bytes_max > 2 * self.frame_bytes_max:
@@ -98,13 +125,19 @@ class WrongSetting(ValueError):
     """A `--set` that cannot be applied; the text explains how to correct it."""
 
 
-_NODE_FIELDS = {field.name: field for field in attrs.fields(NodeSettings) if field.name != "raft"}
-_RAFT_FIELDS = {field.name: field for field in attrs.fields(RaftConfig)}
+_NESTED = {"raft": RaftConfig, "connections": ConnectionSettings}
+_FIELDS = {
+    field.name: (group, field)
+    for group, kind in {"": NodeSettings, **_NESTED}.items()
+    for field in attrs.fields(kind)
+    if field.name not in _NESTED
+}
+"""All settings, each with the part of the settings that it belongs to."""
 
 
 def known_settings() -> tuple[str, ...]:
     """Returns every name that `--set` takes, sorted."""
-    return tuple(sorted({*_NODE_FIELDS, *_RAFT_FIELDS}))
+    return tuple(sorted(_FIELDS))
 
 
 def parse_settings(assignments: Iterable[str]) -> NodeSettings:
@@ -112,20 +145,18 @@ def parse_settings(assignments: Iterable[str]) -> NodeSettings:
 
     Raises `WrongSetting` for an unknown name, a wrong value, or values that do not fit each other.
     """
-    node: dict[str, Any] = {}
-    raft: dict[str, Any] = {}
+    given: dict[str, dict[str, Any]] = {"": {}, **{group: {} for group in _NESTED}}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
             raise WrongSetting(f"{assignment!r} is not of the form name=value")
-        if name in _RAFT_FIELDS:
-            raft[name] = _parse(name, _RAFT_FIELDS[name].type, value)
-        elif name in _NODE_FIELDS:
-            node[name] = _parse(name, _NODE_FIELDS[name].type, value)
-        else:
+        if name not in _FIELDS:
             raise WrongSetting(f"there is no setting {name!r}; {_suggestion(name)}")
+        group, field = _FIELDS[name]
+        given[group][name] = _parse(name, field.type, value)
     try:
-        return NodeSettings(raft=RaftConfig(**raft), **node)
+        nested = {group: kind(**given[group]) for group, kind in _NESTED.items()}
+        return NodeSettings(**nested, **given[""])
     except ValueError as error:
         raise WrongSetting(_one_line(error)) from None
 

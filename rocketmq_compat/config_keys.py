@@ -106,6 +106,28 @@ _TLS: Final = (
     _flag("tls.client.authServer", "true", "Whether servers need a certificate of these. False in RocketMQ."),
 )
 
+_BUDGET: Final = (
+    _number(
+        "heldBytesMax",
+        0,
+        "The total of what all connections hold, a quarter of it for brokers; 0: an eighth of the memory, 256 MiB or more. "
+        "Not a property of RocketMQ's.",
+        most=LONG_MAX,
+    ),
+    _number(
+        "connectionsPerAddressMax",
+        INT_MAX,
+        "Connections of clients from one address. Not a property of RocketMQ's.",
+        least=1,
+    ),
+    _number(
+        "acceptsPerSecond",
+        1_000,
+        "Connections accepted in a second; more of them wait. Not a property of RocketMQ's.",
+        least=1,
+    ),
+)
+
 BROKER_PROPERTIES: Final = _table(
     # Who and where
     _words("brokerClusterName", "DefaultCluster", "The cluster that the broker registers with."),
@@ -217,6 +239,7 @@ BROKER_PROPERTIES: Final = _table(
     _flag("autoCreateSubscriptionGroup", "true", "Whether consuming makes a group.", updatable=True),
     _flag("notifyConsumerIdsChangedEnable", "true", "Whether a group's clients are told at once who is in it."),
     _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+    *_BUDGET,
     _flag("storeReplyMessageEnable", "true", "Whether replies are stored besides being pushed.", updatable=True),
     # Traces
     _words("regionId", "DefaultRegion", "MSG_REGION of every message that is stored.", updatable=True),
@@ -243,6 +266,7 @@ NAMESRV_PROPERTIES: Final = _table(
         least=1,
     ),
     _number("serverChannelMaxIdleTimeSeconds", 120, "A connection that is idle for so long is closed, in s.", least=1),
+    *_BUDGET,
     *_TLS,
 )
 """Properties of a name server, by name."""

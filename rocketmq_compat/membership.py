@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from raft.net.budget import Standing
 from raft.net.errors import WireError
 from raft.trust import ADMIN, Acceptor, Credentials, Dialer, Step
 from rocketmq_compat.remoting.codes import ResponseCode
@@ -88,6 +89,7 @@ class Membership:
         step = self._step(session.acceptor, now, call)
         if step.admitted is not None:
             session.member = step.admitted.name
+            session.standing = Standing.MEMBER
         call.answer(body=step.reply)
 
     def _step(self, acceptor: Acceptor, now: float, call: RemotingCall) -> Step:

@@ -31,7 +31,7 @@ from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.metrics import PARTITION_LOGS
 from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.peers import PeerClient
-from kafka_compat.broker.ports import BoundPorts, Ports
+from kafka_compat.broker.ports import BoundPorts, Ports, budget_of
 from kafka_compat.broker.proving import MemberProof
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.broker.turns import LongWork
@@ -236,7 +236,7 @@ class Broker:
             )
         used = disk or RealDisk()
         drawn = rng or random.Random(secrets.randbits(64))
-        reactor = Reactor(owns_thread=owns_thread)
+        reactor = Reactor(owns_thread=owns_thread, limits=budget_of(plan.settings))
         warn_of_long_turns(reactor.turns, tell or _log)
         try:
             with contextlib.ExitStack() as stack:

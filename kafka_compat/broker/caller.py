@@ -5,6 +5,8 @@ from typing import Final, Protocol
 
 import attrs
 
+from raft.net.budget import Standing
+
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of a client that proves nothing, as in Kafka."""
 
@@ -68,6 +70,13 @@ class Caller:
     def member(self) -> int | None:
         """The broker of this cluster that it is; None for any other, and for one that has proven nothing."""
         return None if self.identity is None else self.identity.member
+
+    @property
+    def standing(self) -> Standing:
+        """Its place when room is short."""
+        if self.identity is None:
+            return Standing.CLIENT
+        return Standing.KNOWN if self.identity.member is None else Standing.MEMBER
 
     @property
     def is_proving(self) -> bool:

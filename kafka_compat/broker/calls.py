@@ -14,6 +14,7 @@ from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
 from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version, require_size
 from raft.disk_thread import DiskThread
+from raft.net.budget import Standing
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 from raft.net.errors import WireError
@@ -126,6 +127,7 @@ class GuardedCall(ClientCall):
 
 
 Handler = Callable[[ClientCall], None]
+_NOT_GREETED: Final = object()
 _AT_ONCE: Final = frozenset((*BROKER_APIS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
 """The APIs by which brokers learn the cluster."""
 
@@ -178,21 +180,26 @@ class Requests:
         handlers: Mapping[int, Handler],
         gate: Gate,
         on_closed: Callable[[SocketConnection[Any], str], None],
-        on_greeted: Callable[[SocketConnection[Any]], None],
+        on_greeted: Callable[[SocketConnection[Any], Standing], None],
         caller: Caller | None = None,
         refusal: Callable[[Caller, int], str | None] = lambda caller, api_key: None,
     ) -> None:
-        """`refusal` returns why a caller that has to prove who it is may not use an API now."""
+        """`on_greeted` is called once the other end counts, and again when it has proven who it is.
+
+        `refusal` returns why a caller that has to prove who it is may not use an API now.
+        """
         self.caller = caller or Caller()
         self._refusal = refusal
         self._handlers = handlers
         self._gate = gate
-        self._on_greeted: Callable[[SocketConnection[Any]], None] | None = on_greeted
+        self._on_greeted = on_greeted
+        self._greeted_as: object = _NOT_GREETED
+        """The identity with which it was greeted last."""
         self.session: OrderedSession[Buffer] = OrderedSession(self._serve, on_closed)
 
     def _serve(self, body: Buffer, reply: Reply) -> None:
         connection = self.session.connection
-        if self._on_greeted is not None:
+        if self._greeted_as is _NOT_GREETED:
             self._read_certificate(connection)
         try:
             require_size(body)
@@ -209,12 +216,12 @@ class Requests:
             if self.caller.offered and (reason := self._refusal(self.caller, request.header.api_key)) is not None:
                 raise WireError(reason)
             self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection, self.caller))
-        if self._on_greeted is not None and not self.caller.is_proving:
+        if self._greeted_as is not self.caller.identity and not self.caller.is_proving:
             # Kafka's protocol has no handshake: a connection counts once its first request was understood, or once it
             # has proven what it began to prove.
-            greeted, self._on_greeted = self._on_greeted, None
+            self._greeted_as = self.caller.identity
             if not connection.is_closed:
-                greeted(connection)
+                self._on_greeted(connection, self.caller.standing)
 
     def _read_certificate(self, connection: SocketConnection[Any]) -> None:
         """Take the name in a client's certificate for its principal, unless it proves another one by SASL."""

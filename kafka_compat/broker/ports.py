@@ -5,6 +5,7 @@ has it, too (`raft.net.sharing`).
 """
 
 import contextlib
+import math
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -16,20 +17,25 @@ from kafka_compat.broker.caller import Caller
 from kafka_compat.broker.calls import Requests
 from kafka_compat.broker.parts import BrokerParts
 from kafka_compat.broker.reporter import Tell
-from kafka_compat.config import Settings
+from kafka_compat.config import InvalidSetting, Settings
+from kafka_compat.config_keys import INT_MAX
 from kafka_compat.listeners import Address, ListenerPlan
 from kafka_compat.model import Endpoint
 from kafka_compat.protocol.registry import BROKER_APIS
+from raft.net.budget import BudgetLimits
 from raft.net.certificates import Certificates
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits, bind
+from raft.net.memory import default_total_bytes
 from raft.net.reactor import Reactor
 from raft.net.sharing import UndecidedDecoder, is_native
 from raft.net.tls_socket import StreamSocket
 
 GREETING_TIMEOUT_S: Final = 30.0
 """A connection whose first request has not come by then is closed."""
+MEMBER_PLACES: Final = 64
+"""Connections beyond `max.connections` for brokers and controllers, and for those that may turn out to be some."""
 OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 """The bound of answers that wait for a client; above it, the broker stops reading the client's requests."""
 BROKER_STOPS: Final = "the broker stops"
@@ -153,7 +159,25 @@ def _address_of(plan: ListenerPlan, bound: socket.socket) -> Address:
 def _limits(settings: Settings) -> ListenerLimits:
     idle_ms = settings.number("connections.max.idle.ms")
     return ListenerLimits(
-        connections_max=min(settings.number("max.connections"), 100_000),
+        connections_max=min(settings.number("max.connections"), 100_000) + MEMBER_PLACES,
+        member_places=MEMBER_PLACES,
         greeting_timeout_s=GREETING_TIMEOUT_S,
         idle_timeout_s=None if idle_ms < 0 else max(idle_ms, 1) / 1000,
     )
+
+
+def budget_of(settings: Settings) -> BudgetLimits:
+    """Returns the bounds of all connections of a broker. Raises `InvalidSetting` if the largest request does not fit."""
+    name, largest = "queued.max.request.bytes", settings.number("socket.request.max.bytes")
+    total, rate = settings.number(name), settings.number("max.connection.creation.rate")
+    limits = BudgetLimits(
+        total_bytes=total if total > 0 else max(default_total_bytes(), 2 * largest),
+        per_address_max=settings.number("max.connections.per.ip"),
+        accepts_per_s=math.inf if rate == INT_MAX else rate,
+    )
+    if limits.others_bytes < largest:
+        raise InvalidSetting(
+            name,
+            f"{name}={total} leaves {limits.others_bytes} bytes to clients, and socket.request.max.bytes is {largest}.",
+        )
+    return limits

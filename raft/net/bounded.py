@@ -12,6 +12,14 @@ from typing import Generic
 from raft.net.connection import Session, SocketConnection
 from raft.net.decoder import FrameT
 
+REQUEST_BYTES = 512
+"""The objects of one request take at least so much in addition to its bytes."""
+
+
+def size_of(frame: object) -> int:
+    """Returns the bytes of a frame; 0 for one that is none."""
+    return len(frame) if isinstance(frame, bytes | memoryview) else 0
+
 
 class BoundedSession(Session[FrameT], Generic[FrameT]):
     """The requests of one connection, which is put into `connection` before anything arrives."""
@@ -21,6 +29,8 @@ class BoundedSession(Session[FrameT], Generic[FrameT]):
         self._taken_bytes = 0
         self._taken_bytes_max = taken_bytes_max
         self._backlog: deque[FrameT] = deque()
+        self._backlog_bytes = 0
+        """Those of the frames that the last read left, as long as any of them waits."""
         self._paused = False
         self._resuming = False
 
@@ -40,6 +50,13 @@ class BoundedSession(Session[FrameT], Generic[FrameT]):
         """See `Session`."""
         self._backlog.extend(frames)
         self._work()
+        if self._backlog:
+            self._backlog_bytes = sum(map(size_of, self._backlog)) + REQUEST_BYTES * len(self._backlog)
+
+    @abstractmethod
+    def held_bytes(self) -> int:
+        """See `Session`."""
+        return self._taken_bytes + (self._backlog_bytes if self._backlog else 0)
 
     def on_drained(self) -> None:
         """See `Session`."""

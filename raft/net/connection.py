@@ -8,6 +8,9 @@ cannot send keeps its bytes up to `outbound_bytes_max`, and then does one of two
 - any other takes the frame, and its owner must stop reading requests while it `is_full`, until `on_drained`. The owner
   bounds its answers to the requests that it has already taken.
 
+What it holds is charged to the reactor's budget (`raft.net.budget`) after each chunk and each flush. While the budget is
+short of room it is not read.
+
 Isolation: a broken socket, and any error of decoder or session, closes this connection with a reason and nothing else.
 A `WireError` blames the other side; any other error is ours and is logged with its traceback. Only `ENDS_PROCESS` (the
 disk, a broken invariant) is raised out of the round. A half-closed connection counts as closed.
@@ -25,11 +28,12 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, Protocol
 
+from raft.net.budget import GREETING_BYTES, Account, Standing
 from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
 from raft.net.errors import ENDS_PROCESS, WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
 from raft.net.tls import TlsFailed
-from raft.net.tls_socket import StreamSocket
+from raft.net.tls_socket import StreamSocket, TlsSocket
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +41,13 @@ JOIN_BYTES = 128 * 1024
 """Frames are joined into sends of about this size."""
 PIECES_MAX = 16
 """A batch too large to be joined is sent in groups of so many pieces."""
+
+CONNECTION_BYTES = 4 * 1024
+"""The memory that an open connection costs by itself: its objects and those of its session."""
+TLS_BYTES = 64 * 1024
+"""The same for one with TLS, in addition: the state of OpenSSL, and a record that is not whole."""
+CHARGED_LATER_BYTES = 64 * 1024
+"""So much may be written before it is charged; a flush charges the rest."""
 
 CLOSED_BY_OTHER_SIDE = "closed by the other side"
 _ENDED_BY_PEER = frozenset({0, errno.ECONNRESET, errno.EPIPE})
@@ -59,6 +70,10 @@ class Session(Protocol[FrameT]):
 
     def on_closed(self, reason: str) -> None:
         """The connection is closed. Called once, whichever side closed it."""
+
+    def held_bytes(self) -> int:
+        """Returns the bytes of frames that it has taken and not answered, and of answers that it holds back."""
+        return 0
 
 
 _TRAFFIC = struct.Struct("=QQ")
@@ -91,8 +106,8 @@ class SocketConnection(Generic[FrameT]):
         "_events",
         "_flush_asked",
         "_outbound",
-        "_reading",
         "_was_full",
+        "account",
         "decoder",
         "ended_by_peer",
         "frames_in",
@@ -139,9 +154,12 @@ class SocketConnection(Generic[FrameT]):
         self._outbound: deque[Buffer] = deque()
         self._flush_asked = False
         self._was_full = False
-        self._reading = True
         self._events = READABLE
+        own_bytes = CONNECTION_BYTES + (TLS_BYTES if isinstance(connected, TlsSocket) else 0)
+        self.account = Account(own_bytes)
+        """That of a member, until a listener has accepted it."""
         reactor.register(self, READABLE)
+        reactor.budget.join(self)
 
     def __str__(self) -> str:
         return f"{type(self.session).__name__} of {self.name}" if self.name else type(self.session).__name__
@@ -149,6 +167,42 @@ class SocketConnection(Generic[FrameT]):
     def fileno(self) -> int:
         """The socket's descriptor."""
         return self.socket.fileno()
+
+    # ---------------------------------------------------------------- what it holds
+
+    def held_bytes(self) -> int:
+        """Returns the memory that this connection takes, as far as it is counted."""
+        account = self.account
+        held = account.own_bytes + self.decoder.pending_bytes + self.outbound_bytes + self.session.held_bytes()
+        return held + self.socket.held_bytes if isinstance(self.socket, TlsSocket) else held
+
+    def _charge(self) -> None:
+        if self.is_closed:
+            return
+        held = self.held_bytes()
+        if held != self.account.charged:
+            self.reactor.budget.charge(self, held)
+
+    @property
+    def is_short(self) -> bool:
+        """True while the process has no room for large answers on this connection."""
+        budget = self.reactor.budget
+        return budget.is_short and not budget.admits(self)
+
+    @property
+    def standing(self) -> Standing:
+        """The other end, as far as it is known."""
+        return self.account.standing
+
+    def become(self, standing: Standing) -> None:
+        """More is known of the other end."""
+        if standing is not self.account.standing and not self.is_closed:
+            self.reactor.budget.promote(self, standing)
+
+    def read_on(self) -> None:
+        """See `Holder`: there is room again."""
+        self.account.has_room = True
+        self._watch()
 
     # ---------------------------------------------------------------- out
 
@@ -169,6 +223,8 @@ class SocketConnection(Generic[FrameT]):
             return False
         self._outbound.append(data)
         self.outbound_bytes += len(data)
+        if self.outbound_bytes > self.account.charged + CHARGED_LATER_BYTES:
+            self._charge()
         if not self._flush_asked:
             self._ask_flush()
         return True
@@ -183,6 +239,8 @@ class SocketConnection(Generic[FrameT]):
             return False
         self._outbound.extend(pieces)
         self.outbound_bytes += size
+        if self.outbound_bytes > self.account.charged + CHARGED_LATER_BYTES:
+            self._charge()
         if not self._flush_asked:
             self._ask_flush()
         return True
@@ -230,6 +288,7 @@ class SocketConnection(Generic[FrameT]):
             self._was_full = False
             self.reactor.ask_another_round()
             self.session.on_drained()
+        self._charge()
 
     def _join_first(self) -> None:
         """Join the small pieces at the head of the queue into one."""
@@ -245,12 +304,12 @@ class SocketConnection(Generic[FrameT]):
 
     def pause_reading(self) -> None:
         """Stop reading from the socket, so that its sender is slowed down by TCP (back-pressure)."""
-        self._reading = False
+        self.account.is_wanted = False
         self._watch()
 
     def resume_reading(self) -> None:
         """Read again."""
-        self._reading = True
+        self.account.is_wanted = True
         self._watch()
 
     def on_ready(self, events: int) -> None:
@@ -259,8 +318,14 @@ class SocketConnection(Generic[FrameT]):
             self.flush()
         if self.is_closed:
             return
-        if events & READABLE and self._reading:
+        if events & READABLE and self.account.is_wanted and self.account.has_room:
+            if self.is_short:
+                self.account.has_room = False
+                self.reactor.budget.hold_up(self)
+                self._watch()
+                return
             self._receive()
+            self._charge()
         elif events & BROKEN:
             number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             self._break(OSError(number, os.strerror(number)))
@@ -270,6 +335,8 @@ class SocketConnection(Generic[FrameT]):
         # TLS has the socket read into a place that every record fits.
         room = decoder.room() if decoder.pending_bytes and isinstance(self.socket, socket.socket) else None
         buffer = self.reactor.receive_buffer if room is None else room
+        if self.account.standing is Standing.STRANGER and self.reactor.budget.is_short:
+            buffer = buffer[:GREETING_BYTES]
         try:
             count = self.socket.recv_into(buffer)
         except BlockingIOError:
@@ -354,12 +421,15 @@ class SocketConnection(Generic[FrameT]):
         self.socket.close()
         self._outbound.clear()
         self.outbound_bytes = 0
+        self.reactor.budget.leave(self)
         self.reactor.ask_another_round()
         session, self.session = self.session, _OVER
         session.on_closed(reason)
 
     def _watch(self) -> None:
-        events = (READABLE if self._reading else 0) | (WRITABLE if self._outbound else 0)
+        events = (READABLE if self.account.is_wanted and self.account.has_room else 0) | (
+            WRITABLE if self._outbound else 0
+        )
         if events != self._events and not self.is_closed:
             self._events = events
             self.reactor.modify(self, events)

@@ -6,6 +6,10 @@ hold memory without end. It keeps at most `ungreeted_max` connections that are n
 them for a new one: a member is greeted within moments, so a flood of strangers does not keep it out. With TLS, its own
 handshake has `TLS_TIMEOUT_S` of that time. A wire whose clients always have something to send may set `idle_timeout_s`
 as well.
+
+Members find a place where others find none: `member_places` connections, and the last `MEMBER_DESCRIPTORS` descriptors,
+are for those that are not greeted yet and for members. One that turns out to be neither is closed when it is greeted.
+How many may come from one address, how fast, and what all may hold is for the reactor's budget (`raft.net.budget`).
 """
 
 import resource
@@ -17,6 +21,7 @@ from typing import Generic
 import attrs
 import trio
 
+from raft.net.budget import LOOK_S, Standing
 from raft.net.certificates import Certificates
 from raft.net.connection import SocketConnection
 from raft.net.decoder import FrameT
@@ -27,6 +32,9 @@ ACCEPTS_PER_ROUND = 64
 TLS_TIMEOUT_S = 5.0
 """A connection whose handshake of TLS is not done by then is closed."""
 SHORTAGE_PAUSE_S = 0.2
+SHORT_OF_DESCRIPTORS = "the process is short of file descriptors"
+MEMBER_DESCRIPTORS = 64
+"""Descriptors that are left to members, and to those that may turn out to be some; an eighth if there are few."""
 DESCRIPTORS_KEPT = 128
 """Descriptors that connections leave to everything else; half of all if there are fewer than twice as many."""
 
@@ -34,7 +42,10 @@ DESCRIPTORS_KEPT = 128
 @attrs.define(eq=False)
 class _Guest(Generic[FrameT]):
     connection: SocketConnection[FrameT]
+    host: str
     since: float
+    is_counted: bool = True
+    """True if it counts for its address, as none of members does."""
     greeted: bool = False
     unfinished_since: float = 0.0
     unfinished_after: int | None = None
@@ -60,12 +71,14 @@ class ListenerLimits:
     """The bounds of one listening port."""
 
     connections_max: int = 1024
+    member_places: int = 0
+    """So many of these are not for clients."""
     greeting_timeout_s: float = 5.0
     frame_timeout_s: float = 60.0
     ungreeted_max: int | None = None
     """Connections at once that are not greeted yet; None: as many as there may be at all."""
     idle_timeout_s: float | None = None
-    """A connection by which no frame came for so long is closed; None: never."""
+    """A connection by which no frame came for so long is closed, unless it is a member's; None: never."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -87,6 +100,12 @@ def _descriptors_for_connections() -> int:
     return limit - min(DESCRIPTORS_KEPT, limit // 2)
 
 
+def _descriptors_for_others() -> int:
+    """The same for connections that are none of members."""
+    limit = _descriptors_for_connections()
+    return limit - min(MEMBER_DESCRIPTORS, limit // 8)
+
+
 class Listener(Generic[FrameT]):
     """Accepts connections on one socket.
 
@@ -106,6 +125,7 @@ class Listener(Generic[FrameT]):
         takes_plain: bool = False,
     ) -> None:
         self._reactor = reactor
+        self._budget = reactor.budget
         self._socket = listening
         self._open_connection = open_connection
         self._limits = limits
@@ -115,8 +135,11 @@ class Listener(Generic[FrameT]):
         self._guests: dict[SocketConnection[FrameT], _Guest[FrameT]] = {}
         self._ungreeted: dict[SocketConnection[FrameT], None] = {}
         """The oldest first."""
+        self._others = 0
+        """Those that are greeted and no members."""
         self._accepting = True
         self._closed = False
+        self._woken = trio.Event()
         reactor.register(self, READABLE)
 
     def fileno(self) -> int:
@@ -134,19 +157,52 @@ class Listener(Generic[FrameT]):
         """The number of open connections."""
         return len(self._guests)
 
-    def on_greeted(self, connection: SocketConnection[FrameT]) -> None:
-        """The handshake is done; the greeting deadline no longer applies."""
-        self._guests[connection].greeted = True
+    def on_greeted(self, connection: SocketConnection[FrameT], standing: Standing = Standing.CLIENT) -> None:
+        """The handshake is done; the greeting deadline no longer applies.
+
+        Called again when more is known of the other end. A connection for which there is no place is closed.
+        """
+        guest = self._guests.get(connection)
         self._ungreeted.pop(connection, None)
+        if guest is None:
+            return  # it has closed
+        if not guest.greeted:
+            guest.greeted = True
+            self._others += 1
+            if standing < Standing.MEMBER and (reason := self._lack_of_places(connection)):
+                self._on_refused(connection.name, reason)
+                connection.close(reason)
+                return
+        connection.become(standing)
+        if standing is Standing.MEMBER and guest.is_counted:
+            self._uncount(guest)
+
+    def _lack_of_places(self, connection: SocketConnection[FrameT]) -> str:
+        most = self._limits.connections_max - self._limits.member_places
+        if self._others > most:
+            return f"all {most} connections are in use"
+        return SHORT_OF_DESCRIPTORS if connection.fileno() >= _descriptors_for_others() else ""
+
+    def _uncount(self, guest: _Guest[FrameT]) -> None:
+        """It has turned out to be a member, or has closed."""
+        if guest.is_counted:
+            guest.is_counted = False
+            self._budget.arrivals.uncount(guest.host)
+            self._others -= guest.greeted
 
     def forget(self, connection: SocketConnection[FrameT]) -> None:
         """A connection has closed. Called by its session."""
-        self._guests.pop(connection, None)
         self._ungreeted.pop(connection, None)
+        guest = self._guests.pop(connection, None)
+        if guest is not None:
+            self._uncount(guest)
 
     def on_ready(self, events: int) -> None:
         """Called by the reactor when connections wait to be accepted."""
         for _ in range(ACCEPTS_PER_ROUND):
+            if not self._budget.arrivals.may_accept(trio.current_time()):
+                self._look_away()
+                return
             try:
                 accepted, address = self._socket.accept()
             except BlockingIOError:
@@ -156,32 +212,56 @@ class Listener(Generic[FrameT]):
             except OSError as error:
                 # Out of descriptors or memory: the ready socket would wake us again at once, so look away for a while.
                 self._on_refused("", f"cannot accept: {error.strerror}")
-                self._accepting = False
-                self._reactor.unregister(self)
+                self._look_away()
                 return
-            self._take_in(accepted, f"{address[0]}:{address[1]}")
+            self._budget.arrivals.note_accept()
+            self._take_in(accepted, address[0], f"{address[0]}:{address[1]}")
 
-    def _take_in(self, accepted: socket.socket, name: str) -> None:
+    def _look_away(self) -> None:
+        self._accepting = False
+        self._reactor.unregister(self)
+        self._wake()
+
+    def _take_in(self, accepted: socket.socket, host: str, name: str) -> None:
         most = self._limits.ungreeted_max
+        if not self._budget.arrivals.has_place_for(host):
+            self._refuse(
+                accepted, name, f"{host} has all {self._budget.arrivals.per_address_max} connections of an address"
+            )
+            return
         if most is not None and len(self._ungreeted) >= most:
-            next(iter(self._ungreeted)).close("replaced by newer connections that have not completed the handshake")
-        if len(self._guests) >= self._limits.connections_max:
-            accepted.close()
-            self._on_refused(name, f"all {self._limits.connections_max} connections are in use")
+            self._replace_oldest()
+        if len(self._guests) >= self._limits.connections_max and not self._replace_oldest():
+            self._refuse(accepted, name, f"all {self._limits.connections_max} connections are in use")
             return
         if accepted.fileno() >= _descriptors_for_connections():
             # A caller can wait; a log that cannot open its next file ends its node.
-            accepted.close()
-            self._on_refused(name, "the process is short of file descriptors")
-            return
+            if not self._replace_oldest():
+                self._refuse(accepted, name, SHORT_OF_DESCRIPTORS)
+                return
+            high, accepted = accepted, accepted.dup()  # takes the number that has become free
+            high.close()
         with suppress(OSError):  # a matter of speed alone, and the connection may be gone already
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         accepted.setblocking(False)
         sealed = accepted if self._tls is None else self._tls.accept(accepted, either=self._takes_plain)
         connection = self._open_connection(sealed, name)
-        self._guests[connection] = _Guest(connection, trio.current_time())
+        connection.become(Standing.STRANGER)
+        self._budget.arrivals.count(host)
+        self._guests[connection] = _Guest(connection, host, trio.current_time())
         self._ungreeted[connection] = None
+
+    def _replace_oldest(self) -> bool:
+        """Close the oldest connection that is not greeted. Returns False if there is none."""
+        oldest = next(iter(self._ungreeted), None)
+        if oldest is not None:
+            oldest.close("replaced by newer connections that have not completed the handshake")
+        return oldest is not None
+
+    def _refuse(self, accepted: socket.socket, name: str, reason: str) -> None:
+        accepted.close()
+        self._on_refused(name, reason)
 
     async def run(self) -> None:
         """Close connections whose time is up, until cancelled or closed."""
@@ -189,15 +269,25 @@ class Listener(Generic[FrameT]):
         handshake_s = TLS_TIMEOUT_S if self._tls is not None else None
         timeouts = (handshake_s, limits.greeting_timeout_s, limits.frame_timeout_s, limits.idle_timeout_s)
         period_s = min(each for each in timeouts if each is not None) / 4
+        self._budget.on_short.append(self._wake)
         while True:
+            self._woken = trio.Event()
+            if self._accepting and not self._budget.is_short:
+                with trio.move_on_after(period_s):
+                    await self._woken.wait()
+                    continue
+            else:
+                await trio.sleep(LOOK_S if self._accepting else SHORTAGE_PAUSE_S)
+            if self._closed:
+                return
             if not self._accepting:
-                await trio.sleep(SHORTAGE_PAUSE_S)
-                if self._closed:
-                    return
                 self._accepting = True
                 self._reactor.register(self, READABLE)
-            await trio.sleep(period_s)
+            self._budget.relieve(trio.current_time())
             self._sweep(trio.current_time())
+
+    def _wake(self) -> None:
+        self._woken.set()
 
     def _sweep(self, now: float) -> None:
         for guest in list(self._guests.values()):
@@ -219,6 +309,8 @@ class Listener(Generic[FrameT]):
         if guest.frames_seen != guest.connection.frames_in or not guest.active_at:
             guest.frames_seen = guest.connection.frames_in
             guest.active_at = now
+        if guest.connection.standing is Standing.MEMBER:
+            return False
         return self._limits.idle_timeout_s is not None and now - guest.active_at > self._limits.idle_timeout_s
 
     def close(self, reason: str) -> None:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from raft.net.bounded import BoundedSession
+from raft.net.bounded import REQUEST_BYTES, BoundedSession, size_of
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer, FrameT
 
@@ -88,6 +88,10 @@ class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
             self.connection.write_pieces(pieces)
         self._resume()
 
+    def held_bytes(self) -> int:
+        """See `Session`."""
+        return super().held_bytes() + self._held_bytes + REQUEST_BYTES * len(self._replies)
+
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""
         self._backlog.clear()
@@ -95,7 +99,7 @@ class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
         self._on_closed(self.connection, reason)
 
     def _take(self, frame: FrameT) -> None:
-        reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
+        reply = Reply(self, size_of(frame))
         self._replies.append(reply)
         self._taken_bytes += reply.request_bytes
         self._serve(frame, reply)

@@ -29,6 +29,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import trio
 
+from raft.net.budget import Budget, BudgetLimits
+from raft.net.memory import default_total_bytes
 from raft.net.turns import TurnMeter
 
 READABLE = select.EPOLLIN
@@ -105,11 +107,12 @@ class Participant(Protocol):
 
 
 class _Waits:
-    """The last wait of a loop, and until when it sleeps instead of polling."""
+    """The last wait of a loop, and until when it sleeps instead of polling; with `in_place` it waits for more rounds."""
 
-    __slots__ = ("sleeps_until", "was_brief")
+    __slots__ = ("in_place", "sleeps_until", "was_brief")
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_place: bool) -> None:
+        self.in_place = in_place
         self.was_brief = False
         self.sleeps_until = -math.inf
 
@@ -120,13 +123,14 @@ class Reactor:
     With `owns_thread` sockets are served faster, and whatever else runs in this Trio loop may wait up to `TURN_S`.
     """
 
-    def __init__(self, *, owns_thread: bool = False) -> None:
+    def __init__(self, *, owns_thread: bool = False, limits: BudgetLimits | None = None) -> None:
+        """`limits` bound what all connections together make the process hold."""
+        self.budget = Budget(limits or BudgetLimits(total_bytes=default_total_bytes()))
         self._participants: tuple[Participant, ...] = ()
         self.turns = TurnMeter()
         """Measures the duration of rounds; participants may divide them into finer laps."""
         self.receive_buffer = memoryview(bytearray(RECEIVE_BYTES))
         """Sockets are read into this buffer unless a decoder has room; its content lives until the next read."""
-        self._owns_thread = owns_thread
         self._epoll = select.epoll()
         self._registered: dict[int, Pollable] = {}
         self._urgent: list[Flushable] = []
@@ -135,7 +139,7 @@ class Reactor:
         self._epoll.register(self._wake_fd, READABLE)
         self._in_round = False
         self._wake_requested = False
-        self._waits = _Waits()
+        self._waits = _Waits(in_place=owns_thread)
         self._has_news = False
         self._closed_traffic = 0, 0
         self.closed = False
@@ -206,7 +210,7 @@ class Reactor:
         while True:
             await trio.lowlevel.wait_readable(self._epoll.fileno())
             self.round()
-            if self._owns_thread:
+            if self._waits.in_place:
                 turn_ends = clock() + TURN_S
                 while self.round(LINGER_S) and clock() < turn_ends:
                     pass

@@ -35,7 +35,7 @@ class TlsFailed(OSError):
 class TlsStream:
     """One side of one connection."""
 
-    __slots__ = ("_arrived", "_engine", "_left", "_outgoing", "_partial", "is_ended", "is_ready")
+    __slots__ = ("_arrived", "_engine", "_left", "_outgoing", "_partial", "_shaking_bytes", "is_ended", "is_ready")
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool, host: str | None = None) -> None:
         """A client gives the `host` that it dialled, which the other side's certificate must name."""
@@ -45,6 +45,8 @@ class TlsStream:
         """The bytes that the present record still lacks."""
         self._partial = b""
         """The begin of a record's header."""
+        self._shaking_bytes = 0
+        """Those that arrived in a handshake that is not done: OpenSSL keeps an unfinished message where none can see it."""
         self.is_ready = False
         """True once the handshake is done."""
         self.is_ended = False
@@ -54,6 +56,11 @@ class TlsStream:
     def pending_bytes(self) -> int:
         """More than 0 if a record was begun and is not complete."""
         return self._left or len(self._partial)
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes in its buffers; all that came, as long as the handshake lasts."""
+        return self._shaking_bytes + self._arrived.pending + self._outgoing.pending
 
     @property
     def subject(self) -> str | None:
@@ -71,6 +78,7 @@ class TlsStream:
         self._walk(chunk)
         self._arrived.write(chunk)
         if not self.is_ready:
+            self._shaking_bytes += len(chunk)
             self.shake_hands()
 
     def shake_hands(self) -> None:
@@ -82,6 +90,7 @@ class TlsStream:
         except ssl.SSLError as error:
             raise TlsFailed(f"the handshake failed: {reason_of(error)}") from None
         self.is_ready = True
+        self._shaking_bytes = 0
 
     def read_into(self, buffer: memoryview) -> int:
         """Returns how many bytes of plain text were put at the beginning of `buffer`; all there are, if they fit.

@@ -86,6 +86,11 @@ class TlsSocket:
         return self.stream.pending_bytes
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes that it holds beyond one unfinished record: of a handshake, and what the system has not taken."""
+        return self.stream.held_bytes + len(self._unsent)
+
+    @property
     def has_unsent(self) -> bool:
         """True if the system has not taken all that was to be sent."""
         return bool(self._unsent)

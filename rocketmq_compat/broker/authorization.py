@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import attrs
 
+from raft.net.budget import Standing
 from raft.net.seldom import Seldom
 from rocketmq_compat.acl_file import FILE_BYTES_MAX, InvalidAclFile, read_rules
 from rocketmq_compat.acls import ACCESS_KEY, AclRefused, AclRules
@@ -81,6 +82,7 @@ class Authorization:
                 self._report(call.request, host, refusal)
                 call.refuse(ResponseCode.SYSTEM_ERROR, str(refusal))
             else:
+                call.session.standing = Standing.KNOWN
                 handler(call)
 
         return serve

@@ -63,7 +63,7 @@ from rocketmq_compat.consumers.topics import TopicTable
 from rocketmq_compat.membership import REMOTING, BrokerCredentials, Membership, broker_named, is_of_group, is_operator
 from rocketmq_compat.records import encode_host
 from rocketmq_compat.remoting.codes import RequestCode
-from rocketmq_compat.remoting.server import RemotingServer, Tell
+from rocketmq_compat.remoting.server import MEMBER_PLACES, RemotingServer, Tell, budget_of
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.storage.broker_store import MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.copy_notes import CopyNotes
@@ -243,6 +243,7 @@ class Broker:
             handlers = {code: self._authorization.guard(handler) for code, handler in handlers.items()}
         limits = ListenerLimits(
             connections_max=CONNECTIONS_MAX,
+            member_places=MEMBER_PLACES,
             greeting_timeout_s=GREETING_TIMEOUT_S,
             idle_timeout_s=float(properties.number("serverChannelMaxIdleTimeSeconds")),
         )
@@ -354,7 +355,7 @@ class Broker:
                 f"{plan.listen[0]} can be reached from outside: give the broker the `secret` of its cluster"
             )
         drawn = rng or random.Random(secrets.randbits(64))
-        reactor = Reactor(owns_thread=owns_thread)
+        reactor = Reactor(owns_thread=owns_thread, limits=budget_of(plan.properties))
         warn_of_long_turns(reactor.turns, tell)
         try:
             with contextlib.ExitStack() as sockets:

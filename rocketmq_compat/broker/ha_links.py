@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import trio
 
+from raft.net.budget import Standing
 from raft.net.connection import Session, SocketConnection
 from raft.net.dialing import dial_within
 from raft.net.errors import WireError
@@ -80,7 +81,7 @@ class _HaSession(Session[Frame]):
                 self._require(message, self._slave)
             if self.listener is not None and not self._is_greeted:
                 self._is_greeted = True
-                self.listener.on_greeted(self.connection)
+                self.listener.on_greeted(self.connection, Standing.MEMBER)
             self._links.report(Received(self.number, message))
 
     def _prove(self, proof: Acceptor | Dialer, frame: Frame) -> None:

@@ -80,7 +80,7 @@ from rocketmq_compat.remoting.headers.routes import (
     WipeWritePermResponseHeader,
 )
 from rocketmq_compat.remoting.headers.topics import TopicRequestHeader
-from rocketmq_compat.remoting.server import RemotingServer, Tell
+from rocketmq_compat.remoting.server import MEMBER_PLACES, RemotingServer, Tell, budget_of
 from rocketmq_compat.remoting.session import Handler, RemotingCall, RemotingSession
 from rocketmq_compat.tls import Tls, tls_of
 
@@ -127,7 +127,10 @@ class NameServer:
             listening,
             self._handlers(),
             limits=ListenerLimits(
-                connections_max=CONNECTIONS_MAX, greeting_timeout_s=GREETING_TIMEOUT_S, idle_timeout_s=float(idle_s)
+                connections_max=CONNECTIONS_MAX,
+                member_places=MEMBER_PLACES,
+                greeting_timeout_s=GREETING_TIMEOUT_S,
+                idle_timeout_s=float(idle_s),
             ),
             tell=tell,
             on_closed=self._connection_closed,
@@ -160,7 +163,7 @@ class NameServer:
         path = plan.properties.text("kvConfigPath")
         kv_file = None if path is None else KvFile(disk or RealDisk(), path)
         tls = tls_of(plan.properties)
-        reactor = Reactor(owns_thread=owns_thread)
+        reactor = Reactor(owns_thread=owns_thread, limits=budget_of(plan.properties))
         warn_of_long_turns(reactor.turns, tell)
         try:
             with bind(*plan.listen) as listening:

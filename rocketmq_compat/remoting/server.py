@@ -8,18 +8,24 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from raft.net.budget import BudgetLimits
 from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer, Decoder
 from raft.net.listener import Listener, ListenerLimits
+from raft.net.memory import default_total_bytes
 from raft.net.reactor import Reactor
 from raft.net.sharing import CHECKED_BYTES, UndecidedDecoder, native_type
 from raft.net.tls_socket import StreamSocket
+from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX
 from rocketmq_compat.remoting.session import Handler, RemotingSession
 from rocketmq_compat.tls import Tls
 
 OUTBOUND_BYTES_MAX: Final = 4 * 1024 * 1024
 """The bound of answers that wait for a client; above it, the server stops reading the client's requests."""
+
+MEMBER_PLACES: Final = 64
+"""Connections of a port that are not for clients, but for brokers, and for those that may turn out to be some."""
 
 Tell = Callable[..., None]
 """Called with the name of an event and its fields."""
@@ -112,3 +118,16 @@ class RemotingServer:
         if reason != CLOSED_BY_OTHER_SIDE and not self._is_closing:
             self._tell("connection_closed", peer=session.connection.name, reason=reason)
         self._on_closed(session)
+
+
+def budget_of(properties: Properties) -> BudgetLimits:
+    """Returns the bounds of all connections of a process. Raises `InvalidProperty` if large frames do not fit."""
+    name, least = "heldBytesMax", 4 * FRAME_BYTES_MAX
+    total = properties.number(name)
+    if 0 < total < least:
+        raise InvalidProperty(name, f"{name}={total} is too little: it can be 0, or {least} and more.")
+    return BudgetLimits(
+        total_bytes=total or default_total_bytes(),
+        per_address_max=properties.number("connectionsPerAddressMax"),
+        accepts_per_s=properties.number("acceptsPerSecond"),
+    )

@@ -20,7 +20,8 @@ and the reason, one without a handler with REQUEST_CODE_NOT_SUPPORTED, as Rocket
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from raft.net.bounded import BoundedSession
+from raft.net.bounded import REQUEST_BYTES, BoundedSession
+from raft.net.budget import Standing
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer
 from raft.trust import Acceptor
@@ -89,14 +90,15 @@ class RemotingCall:
 class RemotingSession(BoundedSession[Buffer]):
     """The calls of one connection, which is put into `connection` before any bytes arrive.
 
-    `on_closed` is called once, at the end, when the session has forgotten all calls. Work under way goes on, and its
+    `on_greeted` is called when the first request was understood, and again when more is known of the other end;
+    `on_closed` once, at the end, when the session has forgotten all calls. Work under way goes on, and its
     answers are ignored.
     """
 
     def __init__(
         self,
         handlers: Mapping[int, Handler],
-        on_greeted: Callable[[SocketConnection[Buffer]], None],
+        on_greeted: Callable[[SocketConnection[Buffer], Standing], None],
         on_closed: Callable[["RemotingSession", str], None],
         *,
         calls_max: int = CALLS_MAX,
@@ -105,7 +107,7 @@ class RemotingSession(BoundedSession[Buffer]):
     ) -> None:
         super().__init__(taken_bytes_max)
         self._handlers = handlers
-        self._on_greeted: Callable[[SocketConnection[Buffer]], None] | None = on_greeted
+        self._on_greeted = on_greeted
         self._on_closed = on_closed
         self._calls_max = calls_max
         self._held_max = held_max
@@ -119,6 +121,9 @@ class RemotingSession(BoundedSession[Buffer]):
         """The process of the cluster that the other end has proven to be."""
         self.acceptor: Acceptor | None = None
         """Set once it has begun to prove that."""
+        self.standing = Standing.CLIENT
+        """That of the other end, from its first request or the end of its proof on."""
+        self._greeted_as: Standing | None = None
 
     # ---------------------------------------------------------------- requests to the client
 
@@ -195,6 +200,10 @@ class RemotingSession(BoundedSession[Buffer]):
         self._asked.clear()
         self._on_closed(self, reason)
 
+    def held_bytes(self) -> int:
+        """See `Session`."""
+        return super().held_bytes() + self._held_bytes + REQUEST_BYTES * (self._working + self._held)
+
     def _take(self, frame: Buffer) -> None:
         command = decode(frame)
         if command.is_response:
@@ -213,12 +222,14 @@ class RemotingSession(BoundedSession[Buffer]):
             handler(call)
         except (BadHeader, BadBody) as error:
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
+        if self._greeted_as is self.standing:
+            return
         is_proving = self.acceptor is not None and self.member is None
-        if self._on_greeted is not None and not is_proving and not self.connection.is_closed:
+        if not is_proving and not self.connection.is_closed:
             # The protocol has no handshake: a connection counts once its first request was understood, or once it has
             # proven what it began to prove.
-            greeted, self._on_greeted = self._on_greeted, None
-            greeted(self.connection)
+            self._greeted_as = self.standing
+            self._on_greeted(self.connection, self.standing)
 
     def _is_busy(self) -> bool:
         return self._working >= self._calls_max

@@ -40,7 +40,7 @@ WIDE_CLASSES: dict[str, int] = {
     "log.MemoryDisk": 18,
     "log.SegmentedLog": 29,
     "log.StoreLog": 23,
-    "raft.NodeSettings": 17,
+    "raft.NodeSettings": 16,
     "raft.RaftCore": 22,
     "raft.SocketConnection": 17,
     "rocketmq_compat.Broker": 19,

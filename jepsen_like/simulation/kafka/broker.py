@@ -111,6 +111,7 @@ class _ClientConnection:
 
     name: str = "127.0.0.1:4711"
     is_closed: bool = False
+    is_short: bool = False
 
     def close(self, reason: str) -> None:
         """See `SocketConnection`."""

@@ -34,6 +34,7 @@ class ServedConnection:
     """Stands for the `SocketConnection` of a session that answers another broker."""
 
     is_full = False
+    is_short = False
 
     def __init__(self, tcp: ResendingSockets, socket: Socket, session: OrderedSession[Buffer]) -> None:
         self.name = f"127.0.0.{socket.peer}:{socket.connection}"

@@ -354,13 +354,15 @@ class FetchRequests:
         session, request = fetch.session, fetch.request
         # Partitions that are read move to the end, so that those before them do not starve the others.
         looked_at = [each for each in session.partitions.values() if each in session.news]
-        room = max(min(request.max_bytes, self._context.settings.number("fetch.max.bytes")), 0)
+        is_short = fetch.call.connection.is_short  # then the records wait in the log
+        room = 0 if is_short else max(min(request.max_bytes, self._context.settings.number("fetch.max.bytes")), 0)
         got = 0
         urgent = False
         found: list[tuple[SessionPartition, FetchPartitionResponse]] = []
         left: list[SessionPartition] = []
         for partition in looked_at:
-            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=not got, now=now, left=left)
+            is_first = not got and not is_short
+            response, size, is_urgent = self._look(fetch, partition, room - got, is_first=is_first, now=now, left=left)
             got += size
             urgent = urgent or is_urgent
             if response is not None:

@@ -39,6 +39,7 @@ class Connection:
 
     name: str = "127.0.0.1:5"
     is_closed: bool = False
+    is_short: bool = False
     reason: str = ""
 
     def close(self, reason: str) -> None:

@@ -33,7 +33,7 @@ from raft.secret_file import (
     read_secret,
     turn_secret,
 )
-from raft.settings import NodeSettings
+from raft.settings import ConnectionSettings, NodeSettings
 from raft.trust import ADMIN, Secret, Untrusted
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
@@ -43,7 +43,9 @@ ANOTHER = Secret("another secret, of some other cluster here")
 
 @asynccontextmanager
 async def trusting_node(directory: Path, *, connections_max: int = 1024) -> AsyncIterator[LocalCluster]:
-    settings = NodeSettings(raft=FAST, connections_max=connections_max, greeting_timeout_s=0.2)
+    settings = NodeSettings(
+        raft=FAST, connections=ConnectionSettings(connections_max=connections_max, greeting_timeout_s=0.2)
+    )
     async with local_cluster(directory, 1, settings, secret=SECRET) as cluster:
         await cluster.leader()
         yield cluster

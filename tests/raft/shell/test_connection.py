@@ -15,7 +15,8 @@ from trio.testing import MockClock
 
 from log.errors import StorageFailed
 from raft.errors import ProtocolError
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, SocketConnection
+from raft.net.budget import Standing
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, JOIN_BYTES, Session, SocketConnection
 from raft.net.decoder import Buffer, Decoder
 from raft.net.errors import WireError
 from raft.net.framing import Frame, FrameDecoder, encode_frame
@@ -27,7 +28,7 @@ from raft.net.tls_socket import StreamSocket
 QUEUE_BYTES = 64 * 1024
 
 
-class Recorder:
+class Recorder(Session[Frame]):
     """A session that records its calls; type 99 is an invalid frame, type 98 a broken invariant, type 97 a bug."""
 
     def __init__(self) -> None:
@@ -286,6 +287,20 @@ def test_somebody_who_takes_all_there_is_does_not_hold_up_a_round(reactor: React
         reader.join()
 
 
+class Guest(Recorder):
+    """A session that reports its end to its listener."""
+
+    connection: SocketConnection[Frame]
+
+    def __init__(self, door: "Door") -> None:
+        super().__init__()
+        self._door = door
+
+    def on_closed(self, reason: str) -> None:
+        super().on_closed(reason)
+        self._door.listener.forget(self.connection)
+
+
 class Door:
     """A listener whose connections are recorded."""
 
@@ -303,13 +318,13 @@ class Door:
         )
 
     def _open(self, accepted: StreamSocket, name: str) -> SocketConnection[Frame]:
-        session = Recorder()
+        session = Guest(self)
         self.sessions.append(session)
-        connection = SocketConnection(
+        session.connection = SocketConnection(
             self.reactor, accepted, FrameDecoder(1000), session, outbound_bytes_max=1000, name=name
         )
-        self.connections.append(connection)
-        return connection
+        self.connections.append(session.connection)
+        return session.connection
 
     def dial(self) -> socket.socket:
         dialled = socket.create_connection(self.listener.address)
@@ -339,11 +354,13 @@ async def test_a_connection_by_which_nothing_comes_is_closed_where_that_is_wante
 
 async def test_connections_above_the_bound_are_sent_away(reactor: Reactor) -> None:
     door = Door(reactor, connections_max=2)
-    with closing(door.dial()), closing(door.dial()), closing(door.dial()) as third:
-        assert third.recv(1) == b""
+    with closing(door.dial()), closing(door.dial()):
+        for connection in door.connections:
+            door.listener.on_greeted(connection)
+        with closing(door.dial()) as third:
+            assert third.recv(1) == b""
         assert door.refused == ["all 2 connections are in use"]
         door.connections[0].close("leaves")
-        door.listener.forget(door.connections[0])
         with closing(door.dial()):
             assert len(door.connections) == 3
         door.listener.close("over")
@@ -357,8 +374,11 @@ async def test_connections_leave_descriptors_to_the_rest_of_the_process(
     with closing(door.dial()) as first:
         limit = 2 * (first.fileno() + 3)
         monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
-        with closing(door.dial()), closing(door.dial()), closing(door.dial()) as last:
-            assert last.recv(1) == b""
+        with closing(door.dial()), closing(door.dial()):
+            for connection in door.connections:
+                door.listener.on_greeted(connection, Standing.MEMBER)
+            with closing(door.dial()) as last:
+                assert last.recv(1) == b""
         assert door.refused[-1] == "the process is short of file descriptors"
         door.listener.close("over")
 

@@ -19,7 +19,7 @@ from raft.net.framing import HEADER, Frame, FrameDecoder, encode_frame, header_c
 from raft.record_batch import pack_batch
 from raft.results import Appended, Records
 from raft.server import ClientSession, PeerSession
-from raft.settings import NodeSettings
+from raft.settings import ConnectionSettings, NodeSettings
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
 HELLO = wire.encode_hello(wire.Hello(CLUSTER_ID, wire.CLIENT, 0))
@@ -95,7 +95,7 @@ async def test_a_request_that_arrives_while_the_node_stops_is_refused_and_the_st
 
 
 async def test_clients_cannot_take_the_places_of_peers(tmp_path: Path) -> None:
-    settings = NodeSettings(raft=FAST, connections_max=8)
+    settings = NodeSettings(raft=FAST, connections=ConnectionSettings(connections_max=8))
     async with local_cluster(tmp_path, 2, settings) as cluster, AsyncExitStack() as stack:
         await cluster.leader()
         answers = []
@@ -169,7 +169,7 @@ async def closes_with(cluster: LocalCluster, sent: bytes, reason: str, *, greete
 
 
 async def test_a_connection_that_says_nothing_is_closed_in_time(tmp_path: Path) -> None:
-    settings = NodeSettings(raft=FAST, greeting_timeout_s=0.1)
+    settings = NodeSettings(raft=FAST, connections=ConnectionSettings(greeting_timeout_s=0.1))
     async with (
         one_node(tmp_path, settings) as cluster,
         raw_client(cluster, HELLO[:-1]) as silent,

@@ -6,7 +6,7 @@ import pytest
 from log.policy import FlushPolicy
 from log.retention import KEEP_ALL, Retention
 from raft.config import RaftConfig
-from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
+from raft.settings import ConnectionSettings, NodeSettings, WrongSetting, known_settings, parse_settings
 
 
 def test_without_assignments_everything_has_its_default() -> None:
@@ -14,7 +14,8 @@ def test_without_assignments_everything_has_its_default() -> None:
 
 
 def test_every_setting_can_be_given_its_own_default() -> None:
-    defaults = attrs.asdict(RaftConfig()) | attrs.asdict(NodeSettings(), recurse=False)
+    nested = attrs.asdict(RaftConfig()) | attrs.asdict(ConnectionSettings())
+    defaults = nested | attrs.asdict(NodeSettings(), recurse=False)
     for name in known_settings():
         value = defaults[name]
         text = value.value if isinstance(value, FlushPolicy) else value
@@ -25,7 +26,7 @@ def test_core_and_node_settings_are_taken_by_name() -> None:
     settings = parse_settings(["heartbeat_s=0.02", "flush=interval", "connections_max=16"])
     assert settings.raft.heartbeat_s == 0.02
     assert settings.flush is FlushPolicy.INTERVAL
-    assert settings.connections_max == 16
+    assert settings.connections.connections_max == 16
 
 
 @pytest.mark.parametrize(

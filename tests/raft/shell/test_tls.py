@@ -26,7 +26,7 @@ from raft.net.certificates import (
     client_context,
     server_context,
 )
-from raft.net.connection import CLOSED_BY_OTHER_SIDE, SocketConnection
+from raft.net.connection import CLOSED_BY_OTHER_SIDE, Session, SocketConnection
 from raft.net.dialing import dial
 from raft.net.framing import Frame, FrameDecoder, encode_frame
 from raft.net.listener import TLS_TIMEOUT_S, Listener, ListenerLimits, bind
@@ -202,7 +202,7 @@ def test_bytes_that_are_no_tls_end_the_stream_and_never_more_than_that(authority
 # -------------------------------------------------------------------- sockets on a reactor
 
 
-class Recorder:
+class Recorder(Session[Frame]):
     """A session that records its calls, and answers each frame with itself."""
 
     def __init__(self) -> None:
@@ -216,12 +216,6 @@ class Recorder:
             self.bodies.append(bytes(body))
             if self.echoes:
                 self.connection.write(encode_frame(message_type, bytes(body)))
-
-    def on_drained(self) -> None:
-        return
-
-    def on_wire_error(self, error: Exception) -> None:
-        return
 
     def on_closed(self, reason: str) -> None:
         self.closed.append(reason)

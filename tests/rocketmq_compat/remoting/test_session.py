@@ -77,7 +77,12 @@ class World:
             HOLD: self.hold,
             READ: self.read,
         }
-        self.session = RemotingSession(handlers, self.greeted.append, lambda _, why: self.ended.append(why), **bounds)
+        self.session = RemotingSession(
+            handlers,
+            lambda connection, _: self.greeted.append(connection),
+            lambda _, why: self.ended.append(why),
+            **bounds,
+        )
         self.connection = Connection()
         self.session.connection = self.connection  # type: ignore[assignment]
 
