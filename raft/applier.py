@@ -27,7 +27,7 @@ from raft.model import NO_INDEX, NO_POSITION, Entry, EntryKind, LogIndex, LogSta
 from raft.pending_reads import PendingReads
 from raft.requests import Request, refuse
 from raft.results import RecordBatch
-from raft.state_machine import CheckedMachine, SnapshotMachine, StateMachine
+from raft.state_machine import CheckedMachine, PartialMachine, SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 
 APPLY_BYTES = 1024 * 1024
@@ -98,6 +98,11 @@ class Applier:
             for entry in entries
             if entry.batch.span
         ]
+
+    @property
+    def lacks(self) -> str:
+        """Names the content that the machine is still to fetch from other members; empty if it has all."""
+        return self._machine.lacks if isinstance(self._machine, PartialMachine) else ""
 
     # ---------------------------------------------------------------- applying
 

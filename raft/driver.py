@@ -323,7 +323,23 @@ class RaftDriver:
             "learners": sorted(core.configuration.learners),
             "outgoing": sorted(core.configuration.outgoing),
             "directory_id": core.directory_id,
+            "addresses": {str(node): address for node, address in core.configuration.addresses.items()},
+            "followers": self._followers(),
+            "lacks": self._applier.lacks,
             **self._environment.turns.figures(),
+        }
+
+    def _followers(self) -> dict[str, dict[str, object]]:
+        """Returns what a leader knows of each other node, by id; nothing on any other node."""
+        role, now = self.core.role, self._environment.clock()
+        progress = role.progress if isinstance(role, Leader) else {}
+        return {
+            str(node): {
+                "match_index": each.match_index,
+                "snapshot_bytes": each.snapshot_offset if each.installing else 0,
+                "silent_s": round(max(0.0, now - each.contact_at), 3),
+            }
+            for node, each in sorted(progress.items())
         }
 
     # ---------------------------------------------------------------- the loop body

@@ -170,6 +170,11 @@ class RaftGroup:
         return self._member.doorkeeper.listener.address
 
     @property
+    def members(self) -> Mapping[NodeId, str]:
+        """The address at which others dial each member, as far as this node knows."""
+        return self._driver.core.configuration.addresses
+
+    @property
     def recovery(self) -> RecoveryReport:
         """The findings and repairs of the recovery when the log was opened."""
         return self._member.storage.log.recovery

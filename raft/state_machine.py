@@ -67,3 +67,15 @@ class CheckedMachine(SnapshotMachine, Protocol):
 
     def check_snapshot(self, snapshot: bytes) -> None:
         """Raises any exception if `restore` would, and changes nothing."""
+
+
+@runtime_checkable
+class PartialMachine(StateMachine, Protocol):
+    """A machine that may lack something which only other members hold, and which it fetches by itself.
+
+    An operator's command makes no voter of a node that lacks something, and takes none away from it.
+    """
+
+    @property
+    def lacks(self) -> str:
+        """Names the missing content, for an operator; empty if nothing is missing."""

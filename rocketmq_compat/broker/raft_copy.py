@@ -152,6 +152,13 @@ class RaftCopy:
         """The end of the committed records that this node has applied."""
         return self.state.end
 
+    @property
+    def lacks(self) -> str:
+        """See `PartialMachine`."""
+        if not self.incomplete.is_set():
+            return ""
+        return f"its commit log ends at {self._store.log.end_offset} of {self.state.end}"
+
     def open_on(self, group: GroupPort) -> None:
         """Take the opened group, before it has decided anything."""
         last_index = group.status()["last_index"]
