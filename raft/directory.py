@@ -150,6 +150,16 @@ def _require_same(directory: str, found: Identity, given: Identity) -> None:
         raise WrongMembers(directory, found.members or (), given.members or ())
 
 
+def read_owner(disk: Disk, directory: str, node_id: int) -> Identity:
+    """Returns the owner of a directory. Raises `WrongDirectory` if it is none of this node."""
+    found = _read_identity(disk, directory)
+    if found is None:
+        raise WrongDirectory(directory, "no node")
+    if found.node_id != node_id:
+        raise WrongDirectory(directory, f"node {found.node_id} of cluster {found.cluster_id!r}")
+    return found
+
+
 def _read_identity(disk: Disk, directory: str) -> Identity | None:
     path = f"{directory}/{IDENTITY_NAME}"
     content = read_file(disk, path)
