@@ -79,6 +79,9 @@ NOT_REPAIRED = (StorageError, AssertionError)
     "--peer", "peers", type=NodeAddressType(), multiple=True, help="Where this broker dials another; once for each."
 )
 @click.option(
+    "--joins", is_flag=True, help="The cluster is there without this broker; each --peer is a present member of it."
+)
+@click.option(
     "--advertised", type=NodeAddressType(), multiple=True, help="Where clients reach a broker, if not where it listens."
 )
 @metrics_flag
@@ -97,6 +100,7 @@ def broker(
     directory: str,
     metrics: Address | None,
     peers: tuple[tuple[int, Address], ...],
+    joins: bool,
     advertised: tuple[tuple[int, Address], ...],
     boot_id: str,
     assignments: tuple[str, ...],
@@ -119,6 +123,7 @@ def broker(
         listen=listen,
         data=directory,
         peers=others,
+        joins=joins,
         advertised=own,
         settings=settings,
         secret=secret_for(listen, secret_file=secret_file, insecure=insecure),

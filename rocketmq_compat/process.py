@@ -140,6 +140,11 @@ def nameserver(
     help="Where a slave dials its master instead of where the name servers say that it is: told and dialed address.",
 )
 @click.option(
+    "--joins",
+    is_flag=True,
+    help="The raft group is there without this broker; dLegerPeers has its present members, too.",
+)
+@click.option(
     "--boot-id",
     "boot",
     default=this_boot,
@@ -162,6 +167,7 @@ def broker(
     data: str | None,
     file: str | None,
     assignments: tuple[str, ...],
+    joins: bool,
     boot: str,
     secret_file: str | None,
     insecure: bool,
@@ -184,6 +190,7 @@ def broker(
             detours=dict(detours),
             data=directory,
             properties=properties,
+            joins=joins,
             boot=boot,
         )
     except InvalidProperty as error:

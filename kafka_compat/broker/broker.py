@@ -30,6 +30,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.metrics import PARTITION_LOGS
 from kafka_compat.broker.parts import BrokerParts
+from kafka_compat.broker.peer_table import CONTROLLER, FETCH, HEARTBEAT, PeerTable
 from kafka_compat.broker.peers import PeerClient
 from kafka_compat.broker.ports import BoundPorts, Ports, budget_of
 from kafka_compat.broker.proving import MemberProof
@@ -47,6 +48,7 @@ from raft.addresses import is_loopback
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
 from raft.disk_thread import DiskThread
+from raft.effects import MembersChanged
 from raft.group import RaftGroup
 from raft.metrics import FLUSH_SECONDS, FLUSHES, Figure, loop_figures
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles
@@ -82,6 +84,8 @@ class BrokerPlan:
     """Its directory."""
     peers: Mapping[int, Address] = attrs.field(factory=dict)
     """The addresses at which this broker dials the others."""
+    joins: bool = False
+    """True if the cluster began without this broker: `peers` are the present ones, and an operator makes it a member."""
     advertised: Address | None = None
     """The address at which clients reach this broker, if it differs from `listen`."""
     settings: Settings = attrs.field(factory=Settings)
@@ -153,22 +157,22 @@ class Broker:
         self._machine = MetadataMachine()
         clock = RunningClock(trio.lowlevel.current_clock().current_time)
         credentials = credentials_of(plan.secret, plan.cluster_id, str(plan.broker_id)) if plan.secret else None
-        proofs = {broker: MemberProof(credentials, broker) if credentials else None for broker in plan.peers}
-        self._peer_clients = {
-            (broker, purpose): PeerClient(
-                reactor, address, f"broker-{plan.broker_id}-{purpose}", clock, rng, proofs[broker], ports.peers_tls
-            )
-            for broker, address in plan.peers.items()
-            for purpose in ("fetch", "controller", "heartbeat")
-        }
-        peers, heartbeat_peers = self._peers_for("controller"), self._peers_for("heartbeat")
+
+        def connect(broker: int, purpose: str, address: Address) -> PeerClient:
+            proof = MemberProof(credentials, broker) if credentials else None
+            name = f"broker-{plan.broker_id}-{purpose}"
+            return PeerClient(reactor, address, name, clock, rng, proof, ports.peers_tls)
+
+        self._peers = PeerTable(plan.broker_id, plan.peers, connect)
         context = self._context = Context(
             cluster_id=plan.cluster_id,
             broker_id=plan.broker_id,
             address=ports.address,
             data=plan.partitions,
             image=self._machine.image,
-            controller=ControllerLink(plan.cluster_id, plan.broker_id, peers, heartbeat_peers, clock),
+            controller=ControllerLink(
+                plan.cluster_id, plan.broker_id, self._peers.of(CONTROLLER), self._peers.of(HEARTBEAT), clock
+            ),
             settings=plan.settings,
             clock=clock,
             wall_ms=lambda: time.time_ns() // 1_000_000,
@@ -184,7 +188,7 @@ class Broker:
             self._machine,
             store,
             self._disk,
-            self._peers_for("fetch"),
+            self._peers.of(FETCH),
             incarnation=incarnation,
             tell=tell,
             on_serving=self.serving.set,
@@ -205,9 +209,6 @@ class Broker:
             secret=secrets.token_bytes(NONCE_BYTES),
             nonce=lambda: secrets.token_urlsafe(NONCE_BYTES),
         )
-
-    def _peers_for(self, purpose: str) -> dict[int, PeerClient]:
-        return {broker: client for (broker, each), client in self._peer_clients.items() if each == purpose}
 
     # ---------------------------------------------------------------- opening and closing
 
@@ -278,6 +279,7 @@ class Broker:
                 members=members,
                 directory=plan.metadata,
                 cluster_id=plan.cluster_id,
+                joins=plan.joins,
                 state_machine=self._machine,
                 settings=NodeSettings(
                     raft=plan.election, retention_bytes=METADATA_LOG_BYTES, segment_bytes_max=METADATA_LOG_BYTES // 4
@@ -292,13 +294,13 @@ class Broker:
             ) as group:
                 self._group = self._context.controller.group = group
                 self._parts.node.last_index = partial(_last_index, group)
+                self._peers.take(group.members)
                 self._ports.take_over = group.take_over
                 self._reactor.attach(self)
                 group.subscribe(self._on_delivered, after_index=_last_index(group))
                 group.campaign()
                 async with trio.open_nursery() as tasks:
-                    for client in self._peer_clients.values():
-                        tasks.start_soon(client.run)
+                    self._peers.start(tasks)
                     tasks.start_soon(self._rounds.run)
                     host, port = self.address
                     self._tell("listening", address=f"{host}:{port}")
@@ -307,8 +309,7 @@ class Broker:
                     finally:
                         self._parts.node.on_resigned()  # the connections that end now are no news of other brokers
                         self._ports.close()
-                        for client in self._peer_clients.values():
-                            client.close()
+                        self._peers.close()
                         tasks.cancel_scope.cancel()
             nursery.cancel_scope.cancel()
 
@@ -374,7 +375,10 @@ class Broker:
 
     def _notice(self, notice: Notice) -> None:
         logger.info("%s", notice)
-        if isinstance(notice, LogRepaired):
+        if isinstance(notice, MembersChanged):
+            members = notice.configuration
+            self._peers.take(members.addresses, members.nodes if notice.is_settled else None)
+        elif isinstance(notice, LogRepaired):
             self._metadata_damaged(f"it was damaged, and is cut at byte {notice.cut_from} of {notice.cut_to}")
         elif isinstance(notice, LogSetAside):
             self._metadata_damaged(notice.reason)

@@ -183,7 +183,7 @@ class ControllerLink:
 
     def _try(self, waiting: _Waiting) -> None:
         leader = self.leader
-        if leader is None:
+        if leader is None or (leader != self._broker_id and leader not in self._peers):
             self._again(waiting)
         elif leader == self._broker_id:
             self.propose(waiting.command, lambda response: self._on_response(waiting, response))

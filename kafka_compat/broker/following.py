@@ -27,33 +27,47 @@ class Following:
         self.deadline = NEVER
         """The time at which `pump` is due, as of its last call: orders and answers come before it in their round."""
         settings = context.settings
-        limits = FetchLimits(
+        self._peers = peers
+        self._limits = FetchLimits(
             settings.number("replica.fetch.wait.max.ms"),
             settings.number("replica.fetch.response.max.bytes"),
             settings.number("replica.fetch.max.bytes"),
             settings.seconds("replica.socket.timeout.ms"),
         )
-        self._fetchers = {
-            broker: ReplicaFetcher(
-                peer, context.broker_id, lambda: context.broker_epoch, context.clock, self._on_answer, limits
-            )
-            for broker, peer in peers.items()
-        }
+        self._fetchers: dict[int, ReplicaFetcher] = {}
+        self._unreached: dict[TopicPartition, tuple[int, FetchPosition]] = {}
+        """Orders to fetch from a broker that this one has no address of: it may be about to learn of it."""
 
     def fetch(self, leader: int, partition: TopicPartition, position: FetchPosition) -> None:
         """See `Fetchers`."""
         before = self._leader_of.get(partition)
         if before is not None and before != leader:
             self._fetchers[before].stop(partition)
-        fetcher = self._fetchers.get(leader)
+        fetcher = self._fetcher_of(leader)
         if fetcher is None:
             self._leader_of.pop(partition, None)
-            return  # a broker that this process was given no address of
+            self._unreached[partition] = leader, position
+            return
+        self._unreached.pop(partition, None)
         self._leader_of[partition] = leader
         fetcher.fetch(partition, position)
 
+    def _fetcher_of(self, leader: int) -> ReplicaFetcher | None:
+        fetcher, context = self._fetchers.get(leader), self._context
+        if fetcher is None and leader in self._peers:
+            fetcher = self._fetchers[leader] = ReplicaFetcher(
+                self._peers[leader],
+                context.broker_id,
+                lambda: context.broker_epoch,
+                context.clock,
+                self._on_answer,
+                self._limits,
+            )
+        return fetcher
+
     def stop(self, partition: TopicPartition) -> None:
         """See `Fetchers`."""
+        self._unreached.pop(partition, None)
         leader = self._leader_of.pop(partition, None)
         if leader is not None:
             self._fetchers[leader].stop(partition)
@@ -61,6 +75,10 @@ class Following:
     def pump(self, now: float) -> None:
         """Send the requests that are due."""
         self.deadline = NEVER
+        if self._unreached:
+            for partition, (leader, position) in list(self._unreached.items()):
+                if leader in self._peers:
+                    self.fetch(leader, partition, position)
         for fetcher in self._fetchers.values():
             if fetcher.deadline <= now:
                 fetcher.pump(now)

@@ -105,6 +105,8 @@ class BrokerPlan:
     properties: Properties = attrs.field(factory=lambda: Properties.read(BROKER_PROPERTIES))
     raft: RaftConfig | None = None
     """The timeouts of a raft group; without them `raftElectionTimeout` sets them."""
+    joins: bool = False
+    """True if the raft group began without this broker: an operator makes it a member."""
     raft_log_bytes: int = RAFT_LOG_BYTES
     """The least size of the raft log that is kept; older entries are in the commit log and in the snapshot."""
     secret: SecretSource | None = None
@@ -139,6 +141,8 @@ class BrokerPlan:
             raise InvalidProperty("aclFile", "aclEnable=true needs accounts: set aclFile to the file that has them.")
         is_slave = properties.text("brokerRole") == "SLAVE"
         members = GroupMembers.of(properties)
+        if self.joins and members is None:
+            raise InvalidProperty("dLegerPeers", "only a broker of a raft group joins one: set enableDLegerCommitLog.")
         if members is None and is_slave != (properties.number("brokerId") != 0):
             raise InvalidProperty("brokerId", "brokerId is 0 for a master, and another number for a SLAVE.")
         name_servers(properties)
@@ -292,7 +296,7 @@ class Broker:
             self._reactor,
             self._disk,
             self._on_dispatched,
-            members=members,
+            members=attrs.evolve(members, joins=plan.joins),
             directory=plan.data,
             boot=plan.boot,
             settings=raft_settings(plan.election, plan.raft_log_bytes, ack=plan.properties.text("ack")),

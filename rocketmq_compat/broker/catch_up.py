@@ -1,10 +1,12 @@
 """Copies missing parts of the commit log from the brokers of the raft group, by the rules of `copying.py`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import trio
 
+from raft.addresses import address_of
+from raft.model import NodeId
 from raft.net.certificates import Certificates
 from raft.net.handlers import serves
 from raft.net.reactor import Reactor
@@ -20,6 +22,8 @@ from rocketmq_compat.remoting.headers.copying import CopyCommitLogRequestHeader,
 from rocketmq_compat.remoting.session import RemotingCall
 
 ASK_TIMEOUT_S: Final = 5.0
+IDLE_S: Final = 1.0
+"""Between two looks at who is there to be asked."""
 
 
 class CatchUp:
@@ -39,11 +43,25 @@ class CatchUp:
         self._context = context
         self._reactor = reactor
         self._copy = copy
-        self._copying = CommitLogCopying(context, copy, peers)
-        self._clients = {
-            node: RemotingClient(reactor, address, proof=self._proof_to(node), tls=tls)
-            for node, address in peers.items()
-        }
+        self._tls = tls
+        self._known = peers
+        self._clients: dict[int, RemotingClient] = {}
+        self._copying = CommitLogCopying(context, copy, self._clients)
+        self.take({})
+
+    def take(self, addresses: Mapping[NodeId, str], settled: Collection[int] | None = None) -> None:
+        """Take the members of the group, by number; `settled` has all of them once they are committed.
+
+        Others are asked no more then. An address in this broker's settings comes before that of the group.
+        """
+        reached = {node: address_of(text) for node, text in addresses.items()} | dict(self._known)
+        for node, address in reached.items():
+            wanted = node != self._context.node_id and (settled is None or node in settled)
+            client = self._clients.get(node)
+            if client is not None and (not wanted or client.address != address):
+                self._clients.pop(node).close()
+            if wanted and node not in self._clients:
+                self._clients[node] = RemotingClient(self._reactor, address, proof=self._proof_to(node), tls=self._tls)
 
     def _proof_to(self, node: int) -> Proof | None:
         trust, name = self._trust, self._context.broker_name
@@ -69,15 +87,18 @@ class CatchUp:
             await self._copy.incomplete.wait()
             asked = self._copying.next(clock())
             if asked is None:
-                await trio.sleep(max(0.0, self._copying.deadline - clock()))
+                await trio.sleep(min(max(0.0, self._copying.deadline - clock()), IDLE_S))
                 continue
             self._copying.on_answer(clock(), asked, await self._ask(asked))
             self._reactor.request_round()
 
     async def _ask(self, asked: CopyAsked) -> CopyAnswer | None:
         request = Command(RequestCode.COPY_COMMIT_LOG, ext=asked.header.ext())
+        client = self._clients.get(asked.node)
+        if client is None:
+            return None  # it has left the group
         try:
-            answer = await self._clients[asked.node].ask(request, timeout_s=ASK_TIMEOUT_S)
+            answer = await client.ask(request, timeout_s=ASK_TIMEOUT_S)
             if answer.code not in (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED):
                 return CopyAnswer(answer.code)
             return CopyAnswer(answer.code, CopyCommitLogResponseHeader.read(answer.ext), bytes(answer.body))

@@ -55,10 +55,10 @@ class CommitLogCopying:
     def __init__(
         self, context: Context, copy: RaftCopy, peers: Collection[int], *, bytes_max: int = COPY_BYTES
     ) -> None:
-        """`peers` are the other nodes of the group."""
+        """`peers` are the other nodes of the group, as they are at any time."""
         self._context = context
         self._copy = copy
-        self._peers = sorted(peers)
+        self._peers = peers
         self._bytes_max = bytes_max
         self._left: deque[int] = deque()
         """The nodes to ask in this turn. The first one is asked as long as it has more."""
@@ -99,7 +99,7 @@ class CommitLogCopying:
         if now < self.deadline:
             return None
         if not self._left:
-            self._left.extend(sorted(self._peers, key=lambda node: node != self._copy.leader))
+            self._left.extend(sorted(self._peers, key=lambda node: (node != self._copy.leader, node)))
         log = self._context.store.log
         self._is_asking = True
         offset = log.end_offset

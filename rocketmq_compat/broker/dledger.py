@@ -23,6 +23,8 @@ class GroupMembers:
     node_id: int
     addresses: Mapping[int, Address]
     """Of all nodes, this one included."""
+    joins: bool = False
+    """True if the group began without this broker."""
 
     @classmethod
     def of(cls, properties: Properties) -> Self | None:

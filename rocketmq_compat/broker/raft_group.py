@@ -13,6 +13,7 @@ from log.policy import FlushPolicy
 from raft.client_codec import HELLO, TRUST
 from raft.config import MIB, RaftConfig
 from raft.directory import IDENTITY_NAME
+from raft.effects import MembersChanged
 from raft.group import RaftGroup
 from raft.metrics import Figure
 from raft.net.certificates import Certificates
@@ -114,6 +115,7 @@ class RaftGroupReplication(Replication):
             members=members.addresses,
             directory=f"{self._directory}/{RAFT_DIRECTORY}",
             cluster_id=members.group,
+            joins=members.joins,
             state_machine=self.log,
             settings=self._settings,
             disk=disk,
@@ -125,6 +127,7 @@ class RaftGroupReplication(Replication):
         ) as group:
             self.log.open_on(group)
             self._group = group
+            self._catch_up.take(group.members)
             group.campaign()
             nursery.start_soon(self._catch_up.run)
             try:
@@ -147,7 +150,10 @@ class RaftGroupReplication(Replication):
 
     def _notice(self, notice: Notice) -> None:
         logger.info("%s", notice)
-        if isinstance(notice, LogTrimmed):
+        if isinstance(notice, MembersChanged):
+            configuration = notice.configuration
+            self._catch_up.take(configuration.addresses, configuration.nodes if notice.is_settled else None)
+        elif isinstance(notice, LogTrimmed):
             self._context.tell("raft_log_trimmed", start=notice.start_index)
 
     def close(self, reason: str) -> None:

@@ -69,6 +69,8 @@ class Cluster:
         self.disks = {each: MemoryDisk(random.Random(each)) for each in self.addresses}
         self.settings = {**QUICK, "default.replication.factor": str(count), **settings}
         self.running: dict[int, Running] = {}
+        self.joined: dict[int, dict[int, Address]] = {}
+        """By broker that joined: the brokers whose addresses it was given."""
         self.events: list[tuple[int, str, dict[str, Any]]] = []
         self._starts = 0
 
@@ -76,13 +78,24 @@ class Cluster:
         """Start a broker; returns when it listens."""
         await self.nursery.start(self._run, broker)
 
+    async def join(self, broker: int) -> str:
+        """Start a broker of which the others know nothing. Returns its address."""
+        self.joined[broker] = {each: self.addresses[each] for each in self.running}
+        self.disks[broker] = MemoryDisk(random.Random(broker))
+        (self.addresses[broker],) = free_ports(1)
+        await self.start(broker)
+        return "{}:{}".format(*self.addresses[broker])
+
     async def _run(self, number: int, task_status: trio.TaskStatus[None]) -> None:
+        founders = {each: address for each, address in self.addresses.items() if each not in self.joined}
+        peers = self.joined.get(number, founders)
         plan = BrokerPlan(
             cluster_id="c",
             broker_id=number,
             listen=self.addresses[number],
             data="data",
-            peers={each: address for each, address in self.addresses.items() if each != number},
+            peers={each: address for each, address in peers.items() if each != number},
+            joins=number in self.joined,
             settings=Settings.from_assignments([f"{name}={value}" for name, value in self.settings.items()]),
             secret=self.secret,
         )

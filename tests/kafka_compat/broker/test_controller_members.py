@@ -2,8 +2,8 @@
 
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.client import Client
-from raft.errors import OutcomeUnknown
-from raft.membership import AddLearner, Promote
+from raft.errors import Busy, OutcomeUnknown
+from raft.membership import AddLearner, Change, Promote, Remove
 from tests.kafka_compat.broker.cluster import Cluster, cluster
 
 NONE = KafkaErrorCode.NONE
@@ -12,6 +12,26 @@ NONE = KafkaErrorCode.NONE
 def raft_client(brokers: Cluster) -> Client:
     addresses = [f"{host}:{port}" for host, port in brokers.addresses.values()]
     return Client(addresses, "c", retry_pause_s=0.01, secret=brokers.secret)
+
+
+async def change(brokers: Cluster, step: Change) -> None:
+    """Make a change of the members; asked for again, it does no harm."""
+    async with raft_client(brokers) as client:
+        while True:
+            try:
+                await client.change_members(step)
+                return
+            except (OutcomeUnknown, Busy):
+                continue
+
+
+async def put(brokers: Cluster, topic: str, value: bytes) -> None:
+    """Produce one value with acks=all; a refusal is tried again."""
+    error = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
+    while error is not NONE:
+        async with brokers.client(brokers.state(topic).leader) as client:
+            error, _ = await client.produce(topic, value)
+        assert error in (NONE, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, KafkaErrorCode.NOT_ENOUGH_REPLICAS), error
 
 
 async def lead_with(brokers: Cluster, broker: int) -> None:
@@ -43,3 +63,32 @@ async def test_a_controller_becomes_a_learner_and_a_voter_again_while_its_broker
                 await client.change_members(Promote(broker))
             assert (await client.status())["voters"] == [1, 2, 3]
         await brokers.until(lambda: all(brokers.knows(f"t{broker}") for broker in (1, 2, 3)))
+
+
+async def test_a_broker_that_joins_is_found_by_the_others_serves_and_takes_the_place_of_the_controller() -> None:
+    async with cluster(2) as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("before", 2) is NONE
+        await put(brokers, "before", b"1")
+        await change(brokers, AddLearner(3, await brokers.join(3)))
+        await brokers.running[3].broker.serving.wait()
+        async with brokers.client(2) as client:
+            assert await client.create("on-all", 3, min_insync_replicas="3") is NONE
+        await brokers.until(lambda: all(brokers.running[each].broker.image.topics.get("on-all") for each in (1, 2, 3)))
+        await put(brokers, "on-all", b"on three disks")
+        await change(brokers, Promote(3))
+        await lead_with(brokers, 3)
+        await change(brokers, AddLearner(1))  # its broker stays
+        await change(brokers, Remove(2))
+        await brokers.kill(2)
+        async with brokers.client(1) as client:
+            assert await client.create("by-the-new-controller", 2) is NONE
+        await brokers.until(lambda: brokers.state("before").leader in (1, 3))
+        async with brokers.client(brokers.state("before").leader) as client:
+            assert await client.values("before") == [b"1"]
+        for broker in (1, 3):  # with the flags of the beginning
+            await brokers.kill(broker)
+            await brokers.start(broker)
+        await brokers.running[1].broker.serving.wait()
+        async with brokers.client(1) as client:
+            assert await client.create("after", 2) is NONE

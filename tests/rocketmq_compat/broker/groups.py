@@ -23,6 +23,8 @@ from tests.rocketmq_compat.broker.pairs import DATA, QUICK, SECRET, WAIT_S, Even
 
 FAST = RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5)
 
+FOUNDERS = 3
+
 
 @attrs.define(eq=False)
 class Member:
@@ -53,14 +55,24 @@ class BrokerGroup:
     assignments: tuple[str, ...]
     raft_log_bytes: int
     rng: random.Random = attrs.field(factory=lambda: random.Random(7))
-    ports: list[int] = attrs.field(factory=lambda: free_ports(3))
+    ports: list[int] = attrs.field(factory=lambda: free_ports(FOUNDERS))
     members: list[Member] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.members = [Member(number, MemoryDisk(random.Random(number))) for number in range(3)]
+        self.members = [Member(number, MemoryDisk(random.Random(number))) for number in range(FOUNDERS)]
+
+    async def join(self) -> Member:
+        """Start one more broker, of which the others know nothing."""
+        member = Member(len(self.members), MemoryDisk(random.Random(len(self.members))))
+        self.members.append(member)
+        self.ports += free_ports(1)
+        await self.start(member.number)
+        return member
 
     def _plan(self, number: int) -> BrokerPlan:
-        peers = ";".join(f"n{each}-127.0.0.1:{port}" for each, port in enumerate(self.ports))
+        joins = number >= FOUNDERS
+        ports = self.ports if joins else self.ports[:FOUNDERS]
+        peers = ";".join(f"n{each}-127.0.0.1:{port}" for each, port in enumerate(ports))
         words = ("enableDLegerCommitLog=true", f"dLegerPeers={peers}", f"dLegerSelfId=n{number}")
         return BrokerPlan(
             listen=("127.0.0.1", self.ports[number]),
@@ -68,12 +80,13 @@ class BrokerGroup:
             properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *words, *self.assignments]),
             raft=FAST,
             secret=SECRET,
+            joins=joins,
             raft_log_bytes=self.raft_log_bytes,
         )
 
     async def start(self, *numbers: int) -> None:
         """Start these members, or all."""
-        for number in numbers or range(3):
+        for number in numbers or range(FOUNDERS):
             member = self.members[number]
             member.ends, member.ended = trio.Event(), trio.Event()
             await self.nursery.start(self._run, member)
