@@ -91,6 +91,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "read": LazyCommand("jepsen_like.operate.log:read", "Read its committed records."),
     "tail": LazyCommand("jepsen_like.operate.log:tail", "Show its last records; follow it."),
     "status": LazyCommand("jepsen_like.operate.log:status", "Show its nodes."),
+    "member": LazyCommand("jepsen_like.operate.members:member", "List, add, remove and replace its nodes."),
+    "transfer": LazyCommand("jepsen_like.operate.members:transfer", "Choose the node that leads it."),
     "topics": LazyCommand("jepsen_like.operate.topics:topics", "List, create and delete topics."),
     "groups": LazyCommand("jepsen_like.operate.groups:groups", "Show consumer groups and their lag."),
     "brokers": LazyCommand("jepsen_like.operate.brokers:brokers", "Show the brokers."),

@@ -276,7 +276,7 @@ def status(*, access: GroupAccess, as_json: bool) -> ExitStatus:
 
     Exit status 0 if one of the nodes leads, 5 if none does.
     """
-    rows = run(_status, access)
+    rows = run(statuses, access)
     if as_json:
         Printer(as_json=True).rows(rows)
     else:
@@ -286,7 +286,9 @@ def status(*, access: GroupAccess, as_json: bool) -> ExitStatus:
     return ExitStatus.VALID
 
 
-async def _status(access: GroupAccess) -> list[Row]:
+async def statuses(access: GroupAccess) -> list[Row]:
+    """Returns a row for each address: the status of its node, or why there is none."""
+
     async def ask(at: int) -> Row:
         host, port = access.addresses[at]
         address = text_of((host, port))

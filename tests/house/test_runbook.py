@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,8 @@ class Operator:
                 case ["quorumlog", "status", *rest]:
                     self._wait_for_group(rest, whole=number == len(lines))
                 case ["quorumlog", *words]:
-                    assert execute(words) == ExitStatus.VALID, line
+                    with chdir(self.directory):
+                        assert execute(words) == ExitStatus.VALID, line
                     self.shown = self._capsys.readouterr().out
                 case _:
                     pytest.fail(f"no operator knows {line}")

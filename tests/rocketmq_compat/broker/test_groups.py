@@ -6,6 +6,8 @@ from contextlib import suppress
 import pytest
 import trio
 
+from jepsen_like.operate.log import GroupAccess
+from jepsen_like.operate.members import Operator
 from log.memory_disk import PowerLoss
 from raft.client import Client, Connection
 from raft.client_codec import PEER, Hello, encode_hello
@@ -264,6 +266,32 @@ async def test_another_broker_is_master_when_it_is_asked_to_be_and_every_message
         await eventually(lambda: successor.leads and not old.leads)
         await group.send(b"after")
         assert await read_held(group, successor, 2) == [b"before", b"after"]
+
+
+async def test_all_brokers_of_a_group_are_replaced_and_what_has_left_the_raft_log_stays() -> None:
+    async with broker_group(raft_log_bytes=SMALL_LOG) as group:
+        await group.send(b"first")
+        sent = 1 + await send_much(group)
+        before = log_bytes(await group.master())
+        for old in list(group.members):
+            new = await group.join()
+            addresses = [("127.0.0.1", group.ports[each.number]) for each in group.members if each.broker]
+            access = GroupAccess(tuple(addresses), "broker-a", WAIT_S, secret=SECRET)
+            async with access.client() as client:
+                operator = Operator(access, client, "")
+                await operator.add(new.number + 1, addresses[-1], counts=True)
+                assert not new.events.select("commit_log_incomplete") or new.events.select("commit_log_complete")
+                await operator.remove(old.number + 1)
+            await group.stop(old)
+            assert (await group.send(b"after %d" % old.number)).code == ResponseCode.SUCCESS
+        last = group.members[3:]
+        await group.stop(*last)
+        await group.start(*(each.number for each in last))
+        await eventually(lambda: all(each.running.context.store.queue(("T", 0)) == (0, sent + 3) for each in last))
+        assert all(log_bytes(each).startswith(before) for each in last)
+        async with group.client(await group.master()) as client:
+            assert bodies(await pull(client, 0))[0] == b"first"
+            assert bodies(await pull(client, sent)) == [b"after %d" % number for number in range(3)]
 
 
 async def test_name_servers_learn_of_each_new_master_at_once() -> None:
