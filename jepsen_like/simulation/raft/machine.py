@@ -385,7 +385,7 @@ class SimulatedMachine(SimulatedProcess):
         try:
             self.driver.deliver(sender, message)
         except ProtocolError as error:
-            raise AssertionError(f"what node {sender} sent is refused: {error}") from None
+            self._world.on_objection(self, sender, error)
 
     def lose_connection(self, peer: NodeId) -> None:
         """A connection from or to this peer broke."""

@@ -26,7 +26,7 @@ from jepsen_like.simulation.raft.tracing import describe_effect, describe_event,
 from log.errors import CorruptLog, LogError, NoSpace, StorageError
 from raft.driver import RaftDriver
 from raft.effects import Effect
-from raft.errors import RaftError
+from raft.errors import ProtocolError, RaftError
 from raft.events import Event
 from raft.membership import Configuration
 from raft.messages import Message
@@ -165,6 +165,10 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
             self._accuse(CRASH, machine, f"{type(error).__name__}: {error}")
         if machine.up:
             self.kill(machine, self.knobs.raft.election_timeout_s_max, in_step=True)
+
+    def on_objection(self, machine: SimulatedMachine, sender: NodeId, error: ProtocolError) -> None:
+        """`machine` takes a message of `sender` for one that no correct node sends."""
+        raise AssertionError(f"the message of node {sender} is refused: {error}")
 
     def sprung(self, machine: SimulatedMachine) -> None:
         """A crash point of `machine` was reached: cut its power, now."""

@@ -146,9 +146,12 @@ async def test_a_stranger_cannot_act_as_a_broker(api: Any, request_: Any) -> Non
         pytest.param(CONTROLLER_COMMAND, 0, command(FenceBroker(1, 1)), id="fences another"),
         pytest.param(CONTROLLER_COMMAND, 0, command(AllocateProducerIds(1, 1)), id="takes another's producer ids"),
         pytest.param(FETCH, 17, None, id="fetches as another"),
+        pytest.param(BROKER_HEARTBEAT, 0, heartbeat_of(2), id="has applied what is not there"),
     ],
 )
-async def test_a_broker_that_speaks_for_another_loses_its_connection(api: Any, version: int, request_: Any) -> None:
+async def test_a_broker_that_speaks_for_another_or_claims_too_much_loses_its_connection(
+    api: Any, version: int, request_: Any
+) -> None:
     async with cluster(1) as brokers, brokers.client(1) as client, brokers.client(1, proof_of("2")) as liar:
         await client.create("t", 1)
         await brokers.until(lambda: brokers.knows("t"))

@@ -236,6 +236,22 @@ async def test_a_slave_is_the_broker_that_it_has_proven_to_be() -> None:
         await eventually(lambda: master.slaves == {})
 
 
+async def test_a_slave_that_claims_more_than_it_was_sent_loses_its_connection_and_the_master_goes_on() -> None:
+    events = Events()
+    words = ("brokerName=broker-a", "brokerRole=SYNC_MASTER")
+    async with running_broker(*words, events=events) as master, ha_client(master.ha_address) as liar:
+        assert await liar.prove("broker-a:1")
+        shake = b"".join(map(bytes, encode(Handshake("broker-a", 1, True, 0, 0, ()))))
+        await liar.send(shake + REPORT)
+        assert isinstance(decode(await liar.frame()), Welcome)
+        await eventually(lambda: bool(events.select("ha_connection_closed")))
+        (closed,) = events.select("ha_connection_closed")
+        assert closed["reason"] == "reports 1000000, and was pushed up to 0"
+        assert master.slaves == {}
+        async with connected_client(master.address) as client:
+            assert (await send(client, b"m")).code == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
 async def test_a_slave_copies_from_no_master_that_proves_nothing() -> None:
     events = Events()
     async with running_broker("brokerName=broker-a", secret=None) as master, trio.open_nursery() as nursery:

@@ -11,21 +11,14 @@ __all__ = ["group"]
 GARBAGE = b"these bytes are no message at all"
 
 
-@pytest.fixture
-def victims(group: CopiesMachine) -> CopiesMachine:
-    """All members have applied what its leader has committed last, and two messages behind it."""
-    state = group.nodes[1].copy.state
-    group.committed.append(encode_group_command(StoreRecords(group.term, state.end, GARBAGE)))
+def test_what_is_no_message_is_kept_alike_by_all_and_seen_by_none(group: CopiesMachine) -> None:
+    group.committed.append(encode_group_command(StoreRecords(group.term, group.nodes[1].copy.state.end, GARBAGE)))
     for node in group.nodes:
         group.apply(node, 99)
-    return group
-
-
-def test_what_is_no_message_is_kept_alike_by_all_and_seen_by_none(victims: CopiesMachine) -> None:
-    ends = {node.copy.state.end for node in victims.nodes.values()}
-    assert {node.context.store.log.end_offset for node in victims.nodes.values()} == ends
-    victims.elect(2, is_ready=True)
-    assert put(victims, QUIET, BUSY) == [2, 1], "the offsets of both queues go on"
+    ends = {node.copy.state.end for node in group.nodes.values()}
+    assert {node.context.store.log.end_offset for node in group.nodes.values()} == ends
+    group.elect(2, is_ready=True)
+    assert put(group, QUIET, BUSY) == [2, 1], "the offsets of both queues go on"
 
 
 def test_a_snapshot_that_is_none_is_refused_before_it_costs_anything(group: CopiesMachine) -> None:

@@ -90,7 +90,8 @@ BACK: dict[str, HaMessage] = {
 def test_a_slave_that_lends_what_it_did_not_claim_loses_its_connection(claim: str) -> None:
     replica = copying_back()
     assert len(closes(arrive(replica, BACK[claim]))) == 1
-    assert replica.log.log_end == 4
+    assert isinstance(replica.role, Master)
+    assert (replica.log.log_end, replica.role.slaves) == (4, [])
 
 
 def test_a_slave_that_comes_twice_while_it_lends_counts_once() -> None:
