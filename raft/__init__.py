@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from raft.results import Appended, Applied, RecordBatch, Records, Tail
     from raft.secret_file import UnusableSecret, make_secret, read_secret
     from raft.settings import NodeSettings, WrongSetting, known_settings, parse_settings
-    from raft.state_machine import SnapshotMachine, StateMachine
+    from raft.state_machine import CheckedMachine, SnapshotMachine, StateMachine
     from raft.subscription import CommittedEntry, Delivered, LeaderChanged, ResetToSnapshot, Subscriber, Subscription
     from raft.trust import Secret, SecretSource
 
@@ -99,6 +99,7 @@ __all__ = [
     "Busy",
     "Certificates",
     "ChangeVoters",
+    "CheckedMachine",
     "Client",
     "ClientCertificates",
     "CommittedEntry",
@@ -196,7 +197,7 @@ _MODULES = {
     "raft.results": "Applied Appended RecordBatch Records Tail",
     "raft.secret_file": "UnusableSecret make_secret read_secret",
     "raft.settings": "NodeSettings WrongSetting known_settings parse_settings",
-    "raft.state_machine": "SnapshotMachine StateMachine",
+    "raft.state_machine": "CheckedMachine SnapshotMachine StateMachine",
     "raft.subscription": "CommittedEntry Delivered LeaderChanged ResetToSnapshot Subscriber Subscription",
     "raft.trust": "Secret SecretSource",
 }

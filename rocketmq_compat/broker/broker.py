@@ -73,7 +73,13 @@ from rocketmq_compat.tls import Tls, tls_of
 logger = logging.getLogger(__name__)
 
 OF_BROKERS: Final = {RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET, RequestCode.COPY_COMMIT_LOG}
-"""The requests of brokers of this one's name alone. Tools ask for the other tables that slaves copy, too."""
+"""The requests of brokers of this one's name alone."""
+OF_TOOLS: Final = {
+    RequestCode.GET_ALL_TOPIC_CONFIG,
+    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_TOPIC_CONFIG,
+}
+"""The other tables that slaves copy: for brokers of this name and operators; where there are accounts, for an `admin`."""
 OF_OPERATORS: Final = {RequestCode.DECIDE_DIVERGENCE}
 CONNECTIONS_MAX: Final = 65_536
 GREETING_TIMEOUT_S: Final = 30.0
@@ -329,6 +335,11 @@ class Broker:
             handlers[code] = membership.for_members(
                 handlers[code], lambda member: is_of_group(member, context.broker_name)
             )
+        if self._authorization is None:
+            for code in OF_TOOLS & handlers.keys():
+                handlers[code] = membership.for_members(
+                    handlers[code], lambda member: is_of_group(member, context.broker_name) or is_operator(member)
+                )
         for code in OF_OPERATORS & handlers.keys():
             handlers[code] = membership.for_members(handlers[code], is_operator)
         return handlers | {RequestCode.PROVE_MEMBERSHIP: membership.prove}

@@ -26,6 +26,7 @@ from rocketmq_compat.remoting.bodies import (
     ClusterInfo,
     ConsumeStats,
     GetConsumerListByGroupResponseBody,
+    GroupList,
     SubscriptionGroupWrapper,
     TopicList,
     TopicRouteData,
@@ -178,15 +179,17 @@ class RocketMqAdministration:
 
     # ---------------------------------------------------------------- topics
 
-    async def topics(self) -> list[Row]:
-        """See `Administration`."""
+    async def _topic_names(self) -> list[str]:
         try:
             answer = await self._ask(self._names, RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-            names = TopicList.decode(answer.body).topic_list
+            return sorted(TopicList.decode(answer.body).topic_list)
         except _NO_ANSWER as error:
             raise NotDone(f"the name server {text_of(self._names)} does not answer: {error}") from error
+
+    async def topics(self) -> list[Row]:
+        """See `Administration`."""
         rows: list[Row] = []
-        for name in sorted(names):
+        for name in await self._topic_names():
             queues = () if (route := await self._route(name)) is None else route.queue_datas
             rows.append(
                 {
@@ -310,12 +313,16 @@ class RocketMqAdministration:
     async def groups(self) -> list[Row]:
         """See `Administration`."""
 
-        async def configs(address: Address) -> SubscriptionGroupWrapper:
-            answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
-            return SubscriptionGroupWrapper.decode(answer.body)
+        async def groups_at(address: Address) -> set[str]:
+            try:
+                answer = await self._ask(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            except BrokerRefused as refused:
+                if refused.code != ResponseCode.NO_PERMISSION:
+                    raise
+                return await self._consumers_at(address)  # the table is for members alone
+            return set(SubscriptionGroupWrapper.decode(answer.body).subscription_group_table)
 
-        tables = await self._of_masters(configs)
-        names = sorted({name for table in tables.values() for name in table.subscription_group_table})
+        names = sorted(set().union(*(await self._of_masters(groups_at)).values()))
         rows: list[Row] = []
         for name in names:
             positions = await self._positions(name)
@@ -328,6 +335,14 @@ class RocketMqAdministration:
                 }
             )
         return rows
+
+    async def _consumers_at(self, address: Address) -> set[str]:
+        """Returns the groups that consume, or have consumed, any topic of a broker."""
+        found: set[str] = set()
+        for topic in await self._topic_names():
+            answer = await self._ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequestHeader(topic=topic))
+            found.update(GroupList.decode(answer.body).group_list)
+        return found
 
     async def group(self, name: str) -> list[Row]:
         """See `Administration`."""

@@ -12,6 +12,7 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.tls_of import Stream, open_stream
 from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
+from raft.trust import Dialer
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import MalformedFrame
@@ -92,6 +93,13 @@ class RemotingConnection:
         if answer.code != ResponseCode.SUCCESS and answer.code not in also:
             raise BrokerRefused(answer.code, answer.remark or "")
         return answer
+
+    async def prove(self, dialer: Dialer) -> None:
+        """Let both sides prove who they are. Raises `Untrusted`, `BrokerRefused` and `NoBrokerAnswer`."""
+        message = dialer.opening
+        while message:
+            answer = await self.require(RequestCode.PROVE_MEMBERSHIP, body=message)
+            message = dialer.step(bytes(answer.body)).reply
 
     async def runtime_info(self) -> Mapping[str, str]:
         """Returns what a broker reports of itself. Raises `BadBody`, `BrokerRefused` and `NoBrokerAnswer`."""

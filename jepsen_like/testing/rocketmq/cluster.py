@@ -41,7 +41,8 @@ from jepsen_like.testing.rocketmq.ledger import (
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from log.disk import Disk
 from raft.loop_thread import Opener
-from raft.secret_file import fresh_secret
+from raft.secret_file import credentials_of, fresh_secret, read_secret
+from raft.trust import ADMIN, SecretSource
 from rocketmq_compat.broker.broker import Broker, BrokerPlan
 from rocketmq_compat.broker.fixed_roles import replication_config
 from rocketmq_compat.config import Properties
@@ -79,8 +80,10 @@ class BreakableRocketMq(FaultyCluster):
         direct: Mapping[int, Address],
         wires: Wires,
         tls: TlsPaths | None,
+        secret: SecretSource,
     ) -> None:
         """Use `open`."""
+        self._secret = secret
         super().__init__(CLUSTER_ID, groups.nodes, [text_of(clients[node]) for node in groups.nodes], wires)
         self.tls = tls
         self.groups = groups
@@ -270,7 +273,11 @@ class BreakableRocketMq(FaultyCluster):
                 raise NoBrokerAnswer(f"the queues of broker {node} lack what its log has")
             self._require_settled(node, status, statuses[master])
         also = self.ledger.queues(name)
-        queues = {node: await queues_of(self._direct[node], also, status) for node, status in statuses.items()}
+        brokers_cluster = Properties.read(BROKER_PROPERTIES, self.groups.words(master)).words("brokerClusterName")
+        operator = credentials_of(self._secret, brokers_cluster, ADMIN)
+        queues = {
+            node: await queues_of(self._direct[node], also, status, operator) for node, status in statuses.items()
+        }
         diverged = {node for node in statuses if self.groups.id_of(node) in statuses[master].diverged}
         return GroupCopies(master, queues, frozenset(diverged))
 
@@ -298,10 +305,9 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
 
     def __init__(self, groups: BrokerGroups, site: Site, rng: random.Random, papers: Papers) -> None:
         """Use `open`."""
-        super().__init__(groups, site.clients, site.direct, site.wires, papers.client)
+        super().__init__(groups, site.clients, site.direct, site.wires, papers.client, fresh_secret())
         self._papers = papers
         self._power_cuts: Counter[int] = Counter()
-        self._secret = fresh_secret()
         self._install(site, rng)
 
     @classmethod
@@ -425,7 +431,10 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
 
     def __init__(self, groups: BrokerGroups, system: _GroupsSystem, cluster: Cluster) -> None:
         """Use `open`."""
-        super().__init__(groups, cluster.client_addresses, cluster.direct, cluster.network, cluster.access.tls)
+        access = cluster.access
+        assert access.secret is not None, "each cluster gets one"
+        secret = read_secret(access.secret)
+        super().__init__(groups, cluster.client_addresses, cluster.direct, cluster.network, access.tls, secret)
         self._install(cluster)
         self._system = system
 

@@ -9,8 +9,10 @@ import trio
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from jepsen_like.testing.rocketmq.ledger import HeldMessage, QueueCopy, QueueName
+from raft.trust import ANY, Credentials, Untrusted
 from rocketmq_compat.config_keys import SLAVE
 from rocketmq_compat.consumers.topic_names import is_system_topic
+from rocketmq_compat.membership import REMOTING
 from rocketmq_compat.records import MalformedRecord, RecordHead, read_head, read_heads
 from rocketmq_compat.remoting.bodies import ClusterInfo, TopicConfigSerializeWrapper
 from rocketmq_compat.remoting.codes import RequestCode
@@ -69,7 +71,7 @@ async def ask_alone(address: Address, ask: Callable[[RemotingConnection], Awaita
         with trio.move_on_after(within_s):
             async with RemotingConnection.open(address, within_s=within_s) as connection:
                 return await ask(connection)
-    except (NoConnection, BrokerRefused, BadBody, BadHeader, MalformedRecord, KeyError, ValueError) as error:
+    except (NoConnection, BrokerRefused, Untrusted, BadBody, BadHeader, MalformedRecord, KeyError, ValueError) as error:
         raise NoBrokerAnswer(str(error)) from error
     raise NoBrokerAnswer(f"no answer within {within_s:g} s")
 
@@ -97,10 +99,13 @@ async def registered_at(address: Address) -> dict[tuple[str, int], str]:
     return await ask_alone(address, ask, within_s=ANSWERS_WITHIN_S)
 
 
-async def queues_of(address: Address, also: Collection[QueueName], status: CopyStatus) -> dict[QueueName, QueueCopy]:
+async def queues_of(
+    address: Address, also: Collection[QueueName], status: CopyStatus, operator: Credentials
+) -> dict[QueueName, QueueCopy]:
     """Returns a broker's queues with all that is in them: its topics', and these. Raises `NoBrokerAnswer`."""
 
     async def ask(connection: RemotingConnection) -> dict[QueueName, QueueCopy]:
+        await connection.prove(operator.dial(REMOTING, ANY))
         answer = await connection.require(RequestCode.GET_ALL_TOPIC_CONFIG)
         topics = TopicConfigSerializeWrapper.decode(answer.body).topic_config_table
         known = {

@@ -64,13 +64,15 @@ async def test_a_request_is_served_for_an_account_that_may_and_refused_for_other
             header = CreateTopicRequestHeader(topic="U", read_queue_nums=1, write_queue_nums=1, perm=6)
             assert (await ask(producer, RequestCode.UPDATE_AND_CREATE_TOPIC, header)).code == ResponseCode.SYSTEM_ERROR
             assert broker.context.topics.get("U") is None
+            assert (await ask(producer, RequestCode.GET_ALL_TOPIC_CONFIG)).code == ResponseCode.SYSTEM_ERROR
         async with connected_client(broker.address, sign=OPERATOR.sign) as operator:
             assert (await ask(operator, RequestCode.UPDATE_AND_CREATE_TOPIC, header)).code == ResponseCode.SUCCESS
+            assert (await ask(operator, RequestCode.GET_ALL_TOPIC_CONFIG)).code == ResponseCode.SUCCESS
     denied = events.select("denied")
     assert denied[0] == {
         "access_key": "", "host": "127.0.0.1", "code": RequestCode.SEND_MESSAGE, "reason": "No accessKey is configured",
     }  # fmt: skip
-    assert [each["code"] for each in denied] == [10, 26, 10, 17], "the same refusal is reported once"
+    assert [each["code"] for each in denied] == [10, 26, 10, 17, 21], "the same refusal is reported once"
     assert "produces" not in repr(events.seen)
 
 

@@ -142,7 +142,7 @@ async def test_what_administrators_and_consumers_changed_is_there_after_a_restar
         assert (await ask(client, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)).code == 0
         await send(client, b"m")
         await ask(client, RequestCode.UPDATE_CONSUMER_OFFSET, update(1))
-    async with serve(disk=disk) as (broker, client):
+    async with serve(disk=disk, secret=None) as (broker, client):
         topics = TopicConfigSerializeWrapper.decode((await ask(client, RequestCode.GET_ALL_TOPIC_CONFIG)).body)
         assert topics.topic_config_table["Made"].write_queue_nums == 3
         assert topics.topic_config_table["T"].write_queue_nums == 4
@@ -156,7 +156,7 @@ async def test_without_its_file_a_topic_is_known_by_its_queues() -> None:
         await send(client, b"m", queue_id=2)
     for path in [each for each in disk.paths() if "/config/topics" in each]:
         disk.remove(path)
-    async with serve(disk=disk) as (_, client):
+    async with serve(disk=disk, secret=None) as (_, client):
         found = TopicConfig.decode(
             (await ask(client, RequestCode.GET_TOPIC_CONFIG, TopicRequestHeader(topic="T"))).body
         )

@@ -178,7 +178,7 @@ def creation(attributes: str | None, **more: object) -> CreateTopicRequestHeader
 
 
 async def test_attributes_of_a_topic_are_kept_changed_and_shown() -> None:
-    async with serve() as (_, client):
+    async with serve(secret=None) as (_, client):
         for attributes, expected in (
             ("+message.type=FIFO,+cleanup.policy=DELETE", {"message.type": "FIFO", "cleanup.policy": "DELETE"}),
             ("+message.type=DELAY,-cleanup.policy", {"message.type": "DELAY"}),

@@ -53,7 +53,7 @@ async def test_a_change_that_is_being_written_is_not_acknowledged_to_a_second_cl
             nursery.start_soon(create)
             # Both requests are served once a later one of the same connection is.
             await trio.testing.wait_all_tasks_blocked()
-            await ask(client, RequestCode.GET_ALL_TOPIC_CONFIG)
+            await ask(client, RequestCode.GET_BROKER_CONFIG)
             assert not answers
     assert [each.code for each in answers] == [ResponseCode.SUCCESS] * 2
 
