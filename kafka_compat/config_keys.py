@@ -363,6 +363,49 @@ BROKER_KEYS: Final = _table(
     _int("offsets.retention.minutes", 10_080, "How long the offsets of an empty group are kept.", least=1),
     _long("offsets.retention.check.interval.ms", 600_000, "How often that is looked at.", least=1),
     _int("offsets.commit.timeout.ms", 5_000, "How long a commit waits for the replicas of the offsets topic.", least=1),
+    # Transactions
+    _int(
+        "transaction.max.timeout.ms", 900_000, "The longest timeout that a transactional producer may ask for.", least=1
+    ),
+    _int(
+        "transaction.state.log.num.partitions",
+        50,
+        "Partitions of the transactions topic; fixed once it is made.",
+        least=1,
+    ),
+    _int(
+        "transaction.state.log.replication.factor",
+        3,
+        "Replicas of the transactions topic; it is not made while there are fewer brokers.",
+        least=1,
+    ),
+    _int(
+        "transaction.state.log.min.isr", 2, "`min.insync.replicas` of the transactions topic when it is made.", least=1
+    ),
+    _int("transaction.state.log.segment.bytes", 104_857_600, "Segments of the transactions topic.", least=4096),
+    _int(
+        "transactional.id.expiration.ms",
+        604_800_000,
+        "A transactional id without a transaction for so long is forgotten.",
+        least=1,
+    ),
+    _int(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        10_000,
+        "How often transactions past their timeout are looked for, which are then aborted.",
+        least=1,
+    ),
+    _int(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        3_600_000,
+        "How often transactional ids to forget are looked for.",
+        least=1,
+    ),
+    _flag(
+        "transaction.partition.verification.enable",
+        "true",
+        "Whether the first batch of a transaction is verified with its coordinator (KIP-890).",
+    ),
 )
 """Settings of a broker, by name."""
 
@@ -477,8 +520,8 @@ _KAFKA_ONLY: Final = _names(
     "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
     "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
     "sasl.mechanism.inter.broker.protocol "
-    "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes transaction.max.timeout.ms transaction.state.log.min.isr "
-    "transaction.state.log.num.partitions transaction.state.log.replication.factor transactional.id.expiration.ms zookeeper.connect"
+    "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes transaction.two.phase.commit.enable "
+    "zookeeper.connect"
 )
 
 NOT_HONOURED: Final[Mapping[str, str]] = {

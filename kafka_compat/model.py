@@ -14,7 +14,8 @@ NO_LEADER = -1
 NO_EPOCH = -1
 """The leader epoch, partition epoch or broker epoch of something that has none yet."""
 OFFSETS_TOPIC = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC})
+TRANSACTIONS_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
 """Topics that clients neither create with settings of their own nor produce to."""
 
 

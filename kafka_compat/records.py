@@ -17,6 +17,7 @@ from kafka_compat.protocol.batch_header import (
     COMPRESSION,
     HEADER_BYTES,
     MAGIC,
+    TRANSACTIONAL,
     BatchHeader,
     InvalidBatch,
     encode_batch_header,
@@ -75,10 +76,11 @@ def encode_records(
     *,
     base_offset: int = 0,
     leader_epoch: int = -1,
+    producer: tuple[int, int] = (-1, -1),
 ) -> bytes:
-    """Returns a batch of at least one record (key, value), without compression or a producer.
+    """Returns a batch of at least one record (key, value), without compression.
 
-    Each record has its own offset. `timestamps_ms` is one time for all records, or a sequence with one for each. Raises
+    With a `producer`, an id and an epoch, it is part of a transaction. Each record has its own offset. `timestamps_ms` is one time for all records, or a sequence with one for each. Raises
     `ValueError` without a record.
     """
     times = [timestamps_ms] * len(records) if isinstance(timestamps_ms, int) else list(timestamps_ms)
@@ -89,8 +91,10 @@ def encode_records(
         deltas = encode_varint(time - times[0]) + encode_varint(at)
         content = b"\0" + deltas + _encode_bytes(key) + _encode_bytes(value) + b"\0"
         parts += [encode_varint(len(content)), content]
+    attributes = TRANSACTIONAL if producer[0] >= 0 else 0
+    last, count = len(records) - 1, len(records)
     header = BatchHeader(
-        base_offset, 0, leader_epoch, MAGIC, 0, 0, len(records) - 1, times[0], max(times), -1, -1, -1, len(records)
+        base_offset, 0, leader_epoch, MAGIC, 0, attributes, last, times[0], max(times), *producer, -1, count
     )
     body = b"".join(parts)
     return encode_batch_header(header, body) + body

@@ -30,7 +30,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.metrics import PARTITION_LOGS
 from kafka_compat.broker.parts import BrokerParts
-from kafka_compat.broker.peer_table import CONTROLLER, FETCH, HEARTBEAT, PeerTable
+from kafka_compat.broker.peer_table import CONTROLLER, FETCH, HEARTBEAT, TRANSACTIONS, PeerTable
 from kafka_compat.broker.peers import PeerClient
 from kafka_compat.broker.ports import BoundPorts, Ports, budget_of
 from kafka_compat.broker.proving import MemberProof
@@ -193,6 +193,7 @@ class Broker:
             tell=tell,
             on_serving=self.serving.set,
             on_may_end=self._may_end.set,
+            transaction_peers=self._peers.of(TRANSACTIONS),
             mechanisms=mechanisms_of(credentials, self._users()),
         )
         self._failed = False

@@ -8,6 +8,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.fetcher import NEVER, FetchLimits, FetchPosition, ReplicaFetcher
 from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.replicas import Replicas
+from kafka_compat.markers import batch_info
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.events import FetchAnswered
 from kafka_compat.partition.model import BatchInfo, EpochEnd
@@ -126,15 +127,5 @@ def _taken_apart(records: Buffer | tuple[Buffer, ...]) -> tuple[tuple[BatchInfo,
         if crc32c(batch[CHECKED_AT:]) != header.crc:
             raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, "the CRC of a leader's batch is wrong", position)
         pieces.append(batch)
-        infos.append(
-            BatchInfo(
-                header.last_offset_delta + 1,
-                header.size,
-                header.producer_id,
-                header.producer_epoch,
-                header.base_sequence,
-                header.base_offset,
-                header.leader_epoch,
-            )
-        )
+        infos.append(batch_info(header, batch))
     return tuple(infos), tuple(pieces)

@@ -127,7 +127,7 @@ class Housekeeping:
                 continue
             found = self._compactor.begin(
                 hosted.log,
-                high_watermark=hosted.high_watermark,
+                high_watermark=hosted.decider.last_stable_offset,
                 now_ms=self._context.wall_ms(),
                 delete_retention_ms=settings.delete_retention_ms,
             )

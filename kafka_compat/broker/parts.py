@@ -19,8 +19,11 @@ from kafka_compat.broker.guards.table import guard_handlers
 from kafka_compat.broker.hosting import Hosting
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.log_reports import LogReports
+from kafka_compat.broker.marker_sender import MarkerSender
+from kafka_compat.broker.marker_writer import MarkerWriter
 from kafka_compat.broker.metrics import ISR_EXPANDS, ISR_SHRINKS, broker_figures, replica_figures
 from kafka_compat.broker.peers import Peer
+from kafka_compat.broker.producer_ids import ProducerIds
 from kafka_compat.broker.registration import Registration
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.reporter import Reporter, Tell
@@ -34,8 +37,11 @@ from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
 from kafka_compat.broker.requests.reassignments import ReassignmentRequests
 from kafka_compat.broker.requests.topics import TopicRequests
+from kafka_compat.broker.requests.transactions import TransactionRequests
 from kafka_compat.broker.requests.users import UserRequests
 from kafka_compat.broker.topic_creation import TopicCreation
+from kafka_compat.broker.transaction_coordinators import TransactionCoordinators, is_transactions_partition
+from kafka_compat.broker.verification import Verification
 from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.partition.effects import PartitionRoleChanged
@@ -67,10 +73,11 @@ class BrokerParts:
         tell: Tell,
         on_serving: Callable[[], None],
         on_may_end: Callable[[], None],
+        transaction_peers: Mapping[int, Peer] | None = None,
         make_replicas: Callable[..., Replicas] = Replicas,
         mechanisms: Mechanisms | None = None,
     ) -> None:
-        """`peers` are the connections for fetching. `on_serving` is called once, when the broker is registered, up to
+        """`peers` are the connections for fetching, `transaction_peers` those for transactions. `on_serving` is called once, when the broker is registered, up to
         date and not fenced for the first time; `on_may_end` when the controller consents to its shutdown.
         """
         self.context = context
@@ -82,8 +89,14 @@ class BrokerParts:
             context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
         )
         self.coordinators = Coordinators(context, lambda: self.replicas)
+        others = transaction_peers or {}
+        self._ids = ProducerIds(context)
+        self._marker_writer = MarkerWriter(context, self.replicas, self.coordinators)
+        self.markers = MarkerSender(context, lambda: self._marker_writer, others)
+        self.transactions = TransactionCoordinators(context, lambda: self.replicas, self.markers, self._ids, tell)
+        self._verification = Verification(context, self.replicas, self.transactions, others)
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
-        self._produces = ProduceRequests(context, self.replicas)
+        self._produces = ProduceRequests(context, self.replicas, self._verification)
         self.fetches = FetchRequests(context, self.replicas)
         reports = LogReports(context, store, self.replicas, tell)
         self._housekeeping = Housekeeping(context, store, self.replicas, disk)
@@ -124,12 +137,25 @@ class BrokerParts:
             self._reporter,
             authentication,
         )
-        waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
+        waiting = (
+            *timed,
+            context.controller,
+            self.coordinators,
+            self.transactions,
+            self._verification,
+            self.markers,
+            self.fetches,
+            self._following,
+        )
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
         self.handlers = guard_handlers(self._all_handlers(authentication), context, tell)
 
     def _all_handlers(self, authentication: Authentication) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
+        groups = GroupApiRequests(context, self.coordinators, creation)
+        transactions = TransactionRequests(
+            context, self.replicas, self.transactions, self.coordinators, groups, self._verification, self._ids
+        )
         return dict(
             marked_handlers(
                 MetadataRequests(context, creation),
@@ -140,7 +166,9 @@ class BrokerParts:
                 self._produces,
                 self.fetches,
                 LogRequests(context, self.replicas),
-                GroupApiRequests(context, self.coordinators, creation),
+                groups,
+                transactions,
+                self._marker_writer,
                 ClusterRequests(context, self.node),
                 authentication,
                 AclRequests(context),
@@ -168,6 +196,9 @@ class BrokerParts:
                 part.tick(now)
         self.context.controller.pump(now)
         self.coordinators.pump(now)
+        self.transactions.pump(now)
+        self._verification.pump(now)
+        self.markers.pump(now)
         self._produces.pump()
         self.fetches.pump(now)
         self.context.turns.pump()
@@ -198,6 +229,7 @@ class BrokerParts:
         return (
             bool(self.fetches.woken)
             or self.coordinators.is_loading
+            or self.transactions.is_loading
             or self._produces.has_more
             or self.replicas.has_more
             or self.context.turns.has_more
@@ -217,6 +249,8 @@ class BrokerParts:
         self.fetches.role_changed()
         if is_offsets_partition(hosted):
             self.coordinators.role_changed(hosted, news)
+        elif is_transactions_partition(hosted):
+            self.transactions.role_changed(hosted, news)
 
     def _forget_replica(self, hosted: LocalReplica) -> None:
         self._housekeeping.forget(hosted)

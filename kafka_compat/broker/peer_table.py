@@ -1,6 +1,6 @@
 """The connections of a broker to the others: those with which its cluster began, and those that joined since.
 
-Each has three, since an answer that is late on one must not hold up, or end, what another one is for. The addresses of
+Each has four, since an answer that is late on one must not hold up, or end, what another one is for. The addresses of
 the beginning come from the settings; those of later members from the configuration of the controllers' group, of which
 every broker is a member (KIP-853: a voter, or an observer).
 """
@@ -17,7 +17,8 @@ from raft.model import NodeId
 FETCH: Final = "fetch"
 CONTROLLER: Final = "controller"
 HEARTBEAT: Final = "heartbeat"
-PURPOSES: Final = (FETCH, CONTROLLER, HEARTBEAT)
+TRANSACTIONS: Final = "transactions"
+PURPOSES: Final = (FETCH, CONTROLLER, HEARTBEAT, TRANSACTIONS)
 
 
 class PeerTable:

@@ -1,8 +1,9 @@
-"""Idempotent producers in the two forms they have: as a decider knows them, and as they are kept on the disk."""
+"""Producers and transactions in the two forms they have: as a decider knows them, and as they are kept on the disk."""
 
 from collections.abc import Iterable
 
-from kafka_compat.partition.model import ProducerSnapshot, SequenceRange
+from kafka_compat.model import NO_EPOCH
+from kafka_compat.partition.model import AbortedTransaction, ProducerSnapshot, SequenceRange, TransactionsSnapshot
 from kafka_compat.storage.producer_snapshots import ProducerStates
 
 SEQUENCES = 1 << 31
@@ -22,20 +23,37 @@ def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, .
                 for first, last, last_offset, _ in batches
             ),
             max(now_ms - max((each[3] for each in batches), default=now_ms), 0) / 1000,
+            kept.coordinator_epochs.get(producer_id, NO_EPOCH),
         )
-        for producer_id, (epoch, batches) in kept.items()
+        for producer_id, (epoch, batches) in kept.by_id.items()
     )
 
 
-def kept_of(producers: Iterable[ProducerSnapshot], now_ms: int) -> ProducerStates:
+def transactions_of(kept: ProducerStates) -> TransactionsSnapshot:
+    """Returns the transactions with which a decider begins."""
+    return TransactionsSnapshot(
+        tuple(kept.open.items()), tuple(kept.ending), tuple(AbortedTransaction(*each) for each in kept.aborted)
+    )
+
+
+def kept_of(producers: Iterable[ProducerSnapshot], transactions: TransactionsSnapshot, now_ms: int) -> ProducerStates:
     """Returns the form of the snapshots on disk."""
-    return {
-        producer.producer_id: (
+    by_id: dict[int, tuple[int, tuple[tuple[int, int, int, int], ...]]] = {}
+    coordinator_epochs: dict[int, int] = {}
+    for producer in producers:
+        time_ms = now_ms - int(producer.idle_s * 1000)
+        by_id[producer.producer_id] = (
             producer.epoch,
             tuple(
-                (batch.first_sequence, batch.last_sequence, batch.end_offset - 1, now_ms - int(producer.idle_s * 1000))
-                for batch in producer.batches
+                (batch.first_sequence, batch.last_sequence, batch.end_offset - 1, time_ms) for batch in producer.batches
             ),
         )
-        for producer in producers
-    }
+        if producer.coordinator_epoch != NO_EPOCH:
+            coordinator_epochs[producer.producer_id] = producer.coordinator_epoch
+    return ProducerStates(
+        by_id,
+        coordinator_epochs,
+        dict(transactions.open),
+        list(transactions.ending),
+        [(each.producer_id, each.first_offset, each.last_offset) for each in transactions.aborted],
+    )

@@ -18,7 +18,7 @@ import attrs
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.fetcher import NEVER, FetchPosition
-from kafka_compat.broker.producers import kept_of, snapshots_of
+from kafka_compat.broker.producers import kept_of, snapshots_of, transactions_of
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
 from kafka_compat.controller.commands import AlterPartition, CommandResult, IsrChange, PartitionsAltered, ProposedMember
@@ -30,6 +30,7 @@ from kafka_compat.partition.effects import (
     AnswerLatestOffset,
     AnswerLogStart,
     AnswerProduce,
+    AnswerVerification,
     AppendBatches,
     CloseConnection,
     Effect,
@@ -69,7 +70,15 @@ WORK_S: Final = 0.02
 CHANGES_PER_COMMAND: Final = 1_000
 """Changes of ISRs in one command to the controller."""
 
-Answer = AnswerProduce | CloseConnection | AnswerFetch | AnswerEpochEnd | AnswerLatestOffset | AnswerLogStart
+Answer = (
+    AnswerProduce
+    | AnswerVerification
+    | CloseConnection
+    | AnswerFetch
+    | AnswerEpochEnd
+    | AnswerLatestOffset
+    | AnswerLogStart
+)
 
 
 class Watcher(Protocol):
@@ -214,7 +223,7 @@ class Replicas:
                     self._append(hosted, effect)
                 case AnswerProduce() | AnswerFetch() | AnswerEpochEnd() | AnswerLatestOffset() | AnswerLogStart():
                     self._answers.pop(effect.token)(effect)
-                case CloseConnection():
+                case CloseConnection() | AnswerVerification():
                     self._answers.pop(effect.token)(effect)
                 case FetchFrom():
                     self._fetchers.fetch(
@@ -268,14 +277,21 @@ class Replicas:
 
     def snapshot_producers(self, hosted: LocalReplica) -> None:
         """Write a snapshot of the producers next to the log, so that a restart has less to read."""
-        now = self._context.clock()
-        hosted.log.write_snapshot(kept_of(hosted.decider.producer_snapshot(now), self._context.wall_ms()))
+        hosted.log.write_snapshot(self._kept(hosted))
+
+    def _kept(self, hosted: LocalReplica) -> ProducerStates:
+        decider = hosted.decider
+        producers = decider.producer_snapshot(self._context.clock())
+        return kept_of(producers, decider.transactions_snapshot(), self._context.wall_ms())
 
     def _truncate(self, hosted: LocalReplica, order: TruncateLog) -> None:
         shorter = order.end < hosted.log.end_offset
         end = hosted.log.truncate(order.end)
-        producers = snapshots_of(hosted.log.producers_on_disk(), self._context.wall_ms()) if shorter else None
-        self.step(hosted, Truncated(end, producers))
+        if not shorter:
+            self.step(hosted, Truncated(end, None))
+            return
+        kept = hosted.log.producers_on_disk()
+        self.step(hosted, Truncated(end, snapshots_of(kept, self._context.wall_ms()), transactions_of(kept)))
 
     def _alter(self, hosted: LocalReplica, order: SendAlterPartition) -> None:
         change = IsrChange(
@@ -373,8 +389,7 @@ class Replicas:
 
     def producers(self) -> dict[TopicPartition, ProducerStates]:
         """Returns the producers' states, which spare a restart the reading of batches."""
-        now, wall_ms = self._context.clock(), self._context.wall_ms()
-        return {each.partition: kept_of(each.decider.producer_snapshot(now), wall_ms) for each in self.hosted.values()}
+        return {each.partition: self._kept(each) for each in self.hosted.values()}
 
     # ---------------------------------------------------------------- metadata
 
@@ -473,13 +488,15 @@ class Replicas:
         log = self._store.log(partition)
         settings = self._settings_of(partition.topic)
         log.segment_bytes = settings.segment_bytes
+        kept = log.take_producers()
         recovered = RecoveredReplica(
             log_start=log.start_offset,
             log_end=log.end_offset,
             durable_end=log.durable_offset,
             high_watermark=self._store.high_watermark(partition),
             leader_epochs=tuple(EpochBegin(epoch, start) for epoch, start in log.epochs),
-            producers=snapshots_of(log.take_producers(), self._context.wall_ms()),
+            producers=snapshots_of(kept, self._context.wall_ms()),
+            transactions=transactions_of(kept),
         )
         decider = PartitionReplica(
             self._context.broker_id, partition, self._config(settings), recovered, self._context.clock()
@@ -503,6 +520,7 @@ class Replicas:
             flush="before-ack" if self._flush_before_ack else "page-cache",
             eligible_leaders=self._context.eligible,
             max_message_bytes=topic.max_message_bytes,
+            verifies_transactions=settings.flag("transaction.partition.verification.enable"),
             producer_expiry_s=settings.seconds("producer.id.expiration.ms"),
             fetch_backoff_s=max(settings.seconds("replica.fetch.backoff.ms"), 0.01),
         )

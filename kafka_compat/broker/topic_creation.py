@@ -1,4 +1,4 @@
-"""Creates topics on first use: by a client's metadata request, or by the first consumer group."""
+"""Creates topics on first use: by a client's metadata request, the first consumer group or transactional producer."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka_compat.broker.context import Context
 from kafka_compat.controller.commands import CreateTopics, NewTopic
-from kafka_compat.model import OFFSETS_TOPIC
+from kafka_compat.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 NAMES_MAX: Final = 1_000
 """Topics that one request makes by naming them."""
@@ -56,6 +56,18 @@ class TopicCreation:
                 configs=(
                     ("cleanup.policy", "compact"),
                     ("segment.bytes", str(settings.number("offsets.topic.segment.bytes"))),
+                ),
+            )
+        if name == TRANSACTIONS_TOPIC:
+            return NewTopic(
+                name,
+                self._context.new_id(),
+                settings.number("transaction.state.log.num.partitions"),
+                settings.number("transaction.state.log.replication.factor"),
+                configs=(
+                    ("cleanup.policy", "compact"),
+                    ("min.insync.replicas", str(settings.number("transaction.state.log.min.isr"))),
+                    ("segment.bytes", str(settings.number("transaction.state.log.segment.bytes"))),
                 ),
             )
         return NewTopic(

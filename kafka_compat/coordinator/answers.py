@@ -30,6 +30,12 @@ from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchTopicResponse,
 )
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest, SyncGroupResponse
+from kafka_compat.protocol.apis.transactions import (
+    TxnOffsetCommitPartitionResponse,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitTopicResponse,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 NULL_PROTOCOL_VERSION = 7
@@ -57,6 +63,8 @@ def error_response(version: int, request: GroupRequest, error: KafkaErrorCode) -
             return LeaveGroupResponse(error_code=error)
         case OffsetCommitRequest():
             return commit_response(request, error)
+        case TxnOffsetCommitRequest():
+            return transaction_commit_response(request, error)
         case OffsetFetchRequest():
             return _fetch_error(version, request, error)
         case OffsetDeleteRequest():
@@ -103,11 +111,6 @@ def commit_response(
     request: OffsetCommitRequest, error: KafkaErrorCode, metadata_max: int | None = None
 ) -> OffsetCommitResponse:
     """Returns the same error for each partition, except OFFSET_METADATA_TOO_LARGE if its metadata exceeds the bound."""
-
-    def outcome(metadata: str | None) -> KafkaErrorCode:
-        too_large = metadata_max is not None and metadata is not None and len(metadata) > metadata_max
-        return KafkaErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else error
-
     return OffsetCommitResponse(
         topics=tuple(
             OffsetCommitTopicResponse(
@@ -115,7 +118,8 @@ def commit_response(
                 topic_id=topic.topic_id,
                 partitions=tuple(
                     OffsetCommitPartitionResponse(
-                        partition_index=partition.partition_index, error_code=outcome(partition.committed_metadata)
+                        partition_index=partition.partition_index,
+                        error_code=_commit_error(partition.committed_metadata, error, metadata_max),
                     )
                     for partition in topic.partitions
                 ),
@@ -123,6 +127,32 @@ def commit_response(
             for topic in request.topics
         )
     )
+
+
+def transaction_commit_response(
+    request: TxnOffsetCommitRequest, error: KafkaErrorCode, metadata_max: int | None = None
+) -> TxnOffsetCommitResponse:
+    """Returns the error of each partition, as `commit_response` does."""
+    return TxnOffsetCommitResponse(
+        topics=tuple(
+            TxnOffsetCommitTopicResponse(
+                name=topic.name,
+                partitions=tuple(
+                    TxnOffsetCommitPartitionResponse(
+                        partition_index=partition.partition_index,
+                        error_code=_commit_error(partition.committed_metadata, error, metadata_max),
+                    )
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+    )
+
+
+def _commit_error(metadata: str | None, error: KafkaErrorCode, metadata_max: int | None) -> KafkaErrorCode:
+    too_large = metadata_max is not None and metadata is not None and len(metadata) > metadata_max
+    return KafkaErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else error
 
 
 def described_error(group: str, error: KafkaErrorCode, text: str | None = None, state: str = "") -> DescribedGroup:

@@ -16,6 +16,7 @@ from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.effects import CoordinatorEffect, GroupResponse
 from kafka_compat.coordinator.events import (
+    NO_PRODUCER,
     CoordinatorEvent,
     GroupRequest,
     GroupRequestArrived,
@@ -25,6 +26,7 @@ from kafka_compat.coordinator.events import (
     RecordsLoaded,
     Resigned,
     TopicsRemoved,
+    TransactionEnded,
     WriteFailed,
     Written,
 )
@@ -32,7 +34,7 @@ from kafka_compat.coordinator.group import ClassicGroup, GroupState
 from kafka_compat.coordinator.group_requests import GroupRequests
 from kafka_compat.coordinator.membership import Membership
 from kafka_compat.coordinator.offset_requests import OffsetRequests
-from kafka_compat.coordinator.offsets import OffsetStore
+from kafka_compat.coordinator.offsets import OffsetChange, OffsetStore
 from kafka_compat.coordinator.record_formats import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -52,6 +54,7 @@ from kafka_compat.coordinator.writes import (
     PendingWrite,
     StaticMemberWrite,
     StepOutput,
+    TransactionCommitWrite,
     client_error,
 )
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
@@ -64,6 +67,7 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
@@ -118,8 +122,10 @@ class GroupCoordinator:
                 self._on_written(write_id)
             case WriteFailed(write_id=write_id, error=error):
                 self._on_failed(write_id, error)
-            case RecordsLoaded(records=records):
-                self._load(records)
+            case RecordsLoaded(records=records, producer_id=producer_id):
+                self._load(records, producer_id)
+            case TransactionEnded(producer_id=producer_id, commits=commits):
+                self._end_transaction(producer_id, commits)
             case LoadFinished(time_ms=time_ms):
                 self._out.time_ms = time_ms
                 self._begin()
@@ -168,6 +174,9 @@ class GroupCoordinator:
             case OffsetCommitRequest():
                 if (group := self._offset_requests.commit(event, request)) is not None:
                     self._schedule(group)
+            case TxnOffsetCommitRequest():
+                if (group := self._offset_requests.commit_in_transaction(event, request)) is not None:
+                    self._schedule(group)
             case OffsetFetchRequest():
                 self._out.answer(event.token, self._offset_requests.fetch(event.version, request))
             case OffsetDeleteRequest():
@@ -208,6 +217,13 @@ class GroupCoordinator:
                 if not failed and request.group_id not in self.groups:
                     self.groups[request.group_id] = ClassicGroup(request.group_id, state_time_ms=self._out.time_ms)
                 self._out.answer(token, self._offset_requests.build_response(request, client_error(error)))
+            case TransactionCommitWrite(token=token, request=txn_request):
+                if not failed and txn_request.group_id not in self.groups:
+                    self.groups[txn_request.group_id] = ClassicGroup(
+                        txn_request.group_id, state_time_ms=self._out.time_ms
+                    )
+                done = self._offset_requests.build_transaction_response(txn_request, client_error(error))
+                self._out.answer(token, done)
             case AssignmentWrite(group=group):
                 if failed:
                     self._membership.assignment_failed(write, error)
@@ -234,7 +250,14 @@ class GroupCoordinator:
 
     # ---------------------------------------------------------------- leadership
 
-    def _load(self, records: Iterable[Record]) -> None:
+    def _end_transaction(self, producer_id: int, commits: bool) -> None:
+        if self.phase is CoordinatorPhase.RESIGNED:
+            return
+        for group_id in self.offsets.end_transaction(producer_id, commits=commits):
+            if self.phase is CoordinatorPhase.ACTIVE and group_id not in self.groups:
+                self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self._out.time_ms)
+
+    def _load(self, records: Iterable[Record], producer_id: int) -> None:
         """Later records take the place of earlier ones, as compaction would."""
         if self.phase is not CoordinatorPhase.LOADING:
             return
@@ -246,7 +269,10 @@ class GroupCoordinator:
                 case OffsetCommitKey(group=group, topic=topic, partition=partition):
                     offset = decoded[1]
                     assert not isinstance(offset, GroupMetadataValue)
-                    self.offsets.load(group, topic, partition, offset)
+                    if producer_id != NO_PRODUCER:
+                        self.offsets.load_in_transaction(producer_id, OffsetChange(group, topic, partition, offset))
+                    else:
+                        self.offsets.load(group, topic, partition, offset)
                 case GroupMetadataKey(group=group):
                     metadata = decoded[1]
                     assert not isinstance(metadata, OffsetCommitValue)
@@ -281,6 +307,11 @@ class GroupCoordinator:
                 case CommitWrite(token=token, request=request):
                     self._out.answer(
                         token, self._offset_requests.build_response(request, KafkaErrorCode.NOT_COORDINATOR)
+                    )
+                case TransactionCommitWrite(token=token, request=txn_request):
+                    self._out.answer(
+                        token,
+                        self._offset_requests.build_transaction_response(txn_request, KafkaErrorCode.NOT_COORDINATOR),
                     )
                 case GroupDeletion():
                     self._group_requests.deletion_ended(write, KafkaErrorCode.NOT_COORDINATOR)
@@ -347,7 +378,9 @@ def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
 
 def _not_recordable(request: GroupRequest) -> KafkaErrorCode:
     """Returns the error of a request whose record could not hold its texts, or NONE."""
-    if isinstance(request, JoinGroupRequest | OffsetCommitRequest) and not fits(request.group_id):
+    if isinstance(request, JoinGroupRequest | OffsetCommitRequest | TxnOffsetCommitRequest) and not fits(
+        request.group_id
+    ):
         return KafkaErrorCode.INVALID_GROUP_ID
     if isinstance(request, JoinGroupRequest):
         names = (each.name for each in request.protocols)

@@ -13,6 +13,7 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitResponse
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteResponse
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupResponse
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitResponse
 from log.values import frozen
 
 GroupResponse: TypeAlias = (
@@ -21,6 +22,7 @@ GroupResponse: TypeAlias = (
     | HeartbeatResponse
     | LeaveGroupResponse
     | OffsetCommitResponse
+    | TxnOffsetCommitResponse
     | OffsetFetchResponse
     | OffsetDeleteResponse
     | DescribeGroupsResponse
@@ -47,6 +49,10 @@ class AppendRecords:
 
     write_id: int
     records: tuple[Record, ...]
+    producer: tuple[int, int] = (-1, -1)
+    """The id and epoch of the producer to whose transaction they belong; -1 without a transaction."""
+    guard: int = 0
+    """For a transaction: the guard that its verification gave."""
 
 
 CoordinatorEffect: TypeAlias = GroupAnswer | AppendRecords

@@ -16,6 +16,7 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
@@ -25,6 +26,7 @@ GroupRequest: TypeAlias = (
     | HeartbeatRequest
     | LeaveGroupRequest
     | OffsetCommitRequest
+    | TxnOffsetCommitRequest
     | OffsetFetchRequest
     | OffsetDeleteRequest
     | DescribeGroupsRequest
@@ -35,6 +37,9 @@ GroupRequest: TypeAlias = (
 
 Record: TypeAlias = tuple[bytes, bytes | None]
 """Key and value of one record of `__consumer_offsets`; a value of None is a tombstone."""
+
+
+NO_PRODUCER = -1
 
 
 @frozen
@@ -58,6 +63,8 @@ class GroupRequestArrived:
     """The client's address, as DescribeGroups shows it (Kafka writes `/127.0.0.1`)."""
     member_suffix: str = ""
     """JoinGroup only: a new UUID as text. A new member's id is its client id or instance id, `-`, and this."""
+    guard: int = 0
+    """TxnOffsetCommit only: the guard that the verification of its transaction gave (KIP-890)."""
 
 
 @frozen
@@ -82,9 +89,24 @@ class WriteFailed:
 
 @frozen
 class RecordsLoaded:
-    """The next records of the partition, in the order of the log. Comes any number of times before `LoadFinished`."""
+    """The next records of the partition, in the order of the log. Comes any number of times before `LoadFinished`.
+
+    Records of a transaction have its producer, and count from its marker on, if that commits.
+    """
 
     records: tuple[Record, ...]
+    producer_id: int = NO_PRODUCER
+
+
+@frozen
+class TransactionEnded:
+    """A marker is committed in this partition: the offsets in the producer's transaction count now, or never.
+
+    Comes also while the log is loaded, in its order. Report it after the `Written` of writes before the marker.
+    """
+
+    producer_id: int
+    commits: bool
 
 
 @frozen
@@ -118,6 +140,7 @@ CoordinatorEvent: TypeAlias = (
     | Written
     | WriteFailed
     | RecordsLoaded
+    | TransactionEnded
     | LoadFinished
     | TopicsRemoved
     | Resigned

@@ -9,7 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from attrs import define
 
-from kafka_compat.coordinator.answers import FETCH_GROUPS_VERSION, NO_OFFSET, commit_response
+from kafka_compat.coordinator.answers import (
+    FETCH_GROUPS_VERSION,
+    NO_OFFSET,
+    commit_response,
+    transaction_commit_response,
+)
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.events import GroupRequestArrived
 from kafka_compat.coordinator.group import ClassicGroup, GroupState
@@ -17,7 +22,7 @@ from kafka_compat.coordinator.membership import Membership
 from kafka_compat.coordinator.offsets import OffsetChange, OffsetStore, Position, has_expired
 from kafka_compat.coordinator.record_formats import NO_TIMESTAMP, OffsetCommitValue, group_key
 from kafka_compat.coordinator.subscription import CONSUMER_PROTOCOL_TYPE
-from kafka_compat.coordinator.writes import CleanUp, CommitWrite, OffsetDeletion, StepOutput
+from kafka_compat.coordinator.writes import CleanUp, CommitWrite, OffsetDeletion, StepOutput, TransactionCommitWrite
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kafka_compat.protocol.apis.offset_delete import (
     OffsetDeletePartitionResponse,
@@ -34,6 +39,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchTopic,
     OffsetFetchTopicResponse,
 )
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 
@@ -73,6 +79,46 @@ class OffsetRequests:
             self.out.answer(event.token, self.build_response(request, KafkaErrorCode.NONE))
         return group
 
+    def commit_in_transaction(self, event: GroupRequestArrived, request: TxnOffsetCommitRequest) -> ClassicGroup | None:
+        """Answers a commit in a transaction that is refused, and writes any other. Returns the group, if it is known.
+
+        A member that names its generation is fenced like any other (KIP-447). Producers that know no members commit
+        to a group in any state.
+        """
+        group = self.groups.get(request.group_id)
+        error = _transaction_refusal(request, group)
+        if error is not KafkaErrorCode.NONE:
+            self.out.answer(event.token, transaction_commit_response(request, error))
+            return group
+        changes = tuple(self._transaction_changes(request))
+        if not changes:
+            self.out.answer(event.token, self.build_transaction_response(request, KafkaErrorCode.NONE))
+            return group
+        write = TransactionCommitWrite(event.token, request)
+        producer = request.producer_id, request.producer_epoch
+        write_id = self.out.append(tuple(change.record() for change in changes), write, producer, event.guard)
+        self.offsets.begin(write_id, changes, request.producer_id)
+        return group
+
+    def build_transaction_response(
+        self, request: TxnOffsetCommitRequest, error: KafkaErrorCode
+    ) -> TxnOffsetCommitResponse:
+        """Returns the response to a commit in a transaction whose write has ended, with this error or NONE."""
+        return transaction_commit_response(request, error, self.config.offset_metadata_max_bytes)
+
+    def _transaction_changes(self, request: TxnOffsetCommitRequest) -> Iterator[OffsetChange]:
+        for topic in request.topics:
+            for partition in topic.partitions:
+                metadata = partition.committed_metadata or ""
+                if len(metadata) <= self.config.offset_metadata_max_bytes:
+                    value = OffsetCommitValue(
+                        offset=partition.committed_offset,
+                        leader_epoch=partition.committed_leader_epoch,
+                        metadata=metadata,
+                        commit_timestamp=self.out.time_ms,
+                    )
+                    yield OffsetChange(request.group_id, topic.name, partition.partition_index, value)
+
     def build_response(self, request: OffsetCommitRequest, error: KafkaErrorCode) -> OffsetCommitResponse:
         """Returns the response to a commit whose write has ended, with this error or NONE."""
         return commit_response(request, error, self.config.offset_metadata_max_bytes)
@@ -102,18 +148,20 @@ class OffsetRequests:
     def fetch(self, version: int, request: OffsetFetchRequest) -> OffsetFetchResponse:
         """Returns the written offsets in any state of the group; -1 for missing ones."""
         if version >= FETCH_GROUPS_VERSION:
-            return OffsetFetchResponse(groups=tuple(self._fetch_group(group) for group in request.groups))
-        return OffsetFetchResponse(topics=self._fetch_topics(request.group_id, request.topics))
+            stable = request.require_stable
+            return OffsetFetchResponse(groups=tuple(self._fetch_group(group, stable) for group in request.groups))
+        return OffsetFetchResponse(topics=self._fetch_topics(request.group_id, request.topics, request.require_stable))
 
-    def _fetch_group(self, request: OffsetFetchGroup) -> OffsetFetchGroupResponse:
-        topics = self._fetch_topics(request.group_id, request.topics)
+    def _fetch_group(self, request: OffsetFetchGroup, stable: bool) -> OffsetFetchGroupResponse:
+        topics = self._fetch_topics(request.group_id, request.topics, stable)
         return OffsetFetchGroupResponse(group_id=request.group_id, topics=topics)
 
     def _fetch_topics(
-        self, group: str, topics: tuple[OffsetFetchTopic, ...] | None
+        self, group: str, topics: tuple[OffsetFetchTopic, ...] | None, stable: bool
     ) -> tuple[OffsetFetchTopicResponse, ...]:
         if topics is None:
-            found = [(name, NO_UUID, indexes) for name, indexes in _by_topic(self.offsets.of_group(group)).items()]
+            positions = self.offsets.positions(group) if stable else self.offsets.of_group(group)
+            found = [(name, NO_UUID, indexes) for name, indexes in _by_topic(positions).items()]
         else:
             found = [(topic.name, topic.topic_id, topic.partition_indexes) for topic in topics]
         return tuple(
@@ -126,17 +174,22 @@ class OffsetRequests:
                         committed_offset=value.offset,
                         committed_leader_epoch=value.leader_epoch,
                         metadata=value.metadata,
-                        error_code=KafkaErrorCode.NONE,
+                        error_code=error,
                     )
-                    for partition, value in self._values(group, topic, partitions)
+                    for partition, value, error in self._values(group, topic, partitions, stable)
                 ),
             )
             for topic, topic_id, partitions in found
         )
 
-    def _values(self, group: str, topic: str, partitions: Iterable[int]) -> Iterator[tuple[int, OffsetCommitValue]]:
+    def _values(
+        self, group: str, topic: str, partitions: Iterable[int], stable: bool
+    ) -> Iterator[tuple[int, OffsetCommitValue, KafkaErrorCode]]:
         for partition in partitions:
-            yield partition, self.offsets.get(group, topic, partition) or NO_COMMIT
+            if stable and self.offsets.is_unstable(group, (topic, partition)):
+                yield partition, NO_COMMIT, KafkaErrorCode.UNSTABLE_OFFSET_COMMIT
+            else:
+                yield partition, self.offsets.get(group, topic, partition) or NO_COMMIT, KafkaErrorCode.NONE
 
     # ------------------------------------------------------------------- delete
 
@@ -221,6 +274,8 @@ class OffsetRequests:
         for position, value in self.offsets.latest(group.id).items():
             if group.subscribes_to(position[0]) or self.offsets.is_under_way(group.id, position):
                 continue
+            if self.offsets.is_unstable(group.id, position):
+                continue
             if value is None:
                 yield position
                 continue
@@ -257,6 +312,21 @@ def _commit_refusal(version: int, request: OffsetCommitRequest, group: ClassicGr
         return KafkaErrorCode.ILLEGAL_GENERATION
     if error is KafkaErrorCode.NONE and group.state is GroupState.COMPLETING_REBALANCE:
         return KafkaErrorCode.REBALANCE_IN_PROGRESS
+    return error
+
+
+def _transaction_refusal(request: TxnOffsetCommitRequest, group: ClassicGroup | None) -> KafkaErrorCode:
+    """Returns the reason to refuse a commit in a transaction, or NONE."""
+    names_member = request.generation_id >= 0 or bool(request.member_id) or request.group_instance_id is not None
+    if group is None:
+        return KafkaErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else KafkaErrorCode.NONE
+    if group.state is GroupState.DEAD:
+        return KafkaErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not names_member or (request.generation_id < 0 and group.state is GroupState.EMPTY):
+        return KafkaErrorCode.NONE
+    error = group.member_error(request.member_id, request.group_instance_id)
+    if error is KafkaErrorCode.NONE and request.generation_id != group.generation:
+        return KafkaErrorCode.ILLEGAL_GENERATION
     return error
 
 

@@ -20,6 +20,7 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
@@ -76,6 +77,7 @@ def split_request(
             | HeartbeatRequest()
             | LeaveGroupRequest()
             | OffsetCommitRequest()
+            | TxnOffsetCommitRequest()
             | OffsetFetchRequest()
             | OffsetDeleteRequest()
         ):

@@ -5,12 +5,13 @@ from typing import TypeAlias
 from attrs import define, field
 
 from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer, GroupResponse
-from kafka_compat.coordinator.events import Record
+from kafka_compat.coordinator.events import NO_PRODUCER, Record
 from kafka_compat.coordinator.group import ClassicGroup
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult
 from kafka_compat.protocol.apis.join_group import JoinGroupProtocol
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteResponse
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
@@ -21,6 +22,14 @@ class CommitWrite:
 
     token: int
     request: OffsetCommitRequest
+
+
+@frozen
+class TransactionCommitWrite:
+    """The offsets of a TxnOffsetCommit; they count from the end of the transaction on."""
+
+    token: int
+    request: TxnOffsetCommitRequest
 
 
 @frozen
@@ -82,7 +91,14 @@ class CleanUp:
 
 
 PendingWrite: TypeAlias = (
-    CommitWrite | AssignmentWrite | EmptyGroupWrite | StaticMemberWrite | GroupDeletion | OffsetDeletion | CleanUp
+    CommitWrite
+    | TransactionCommitWrite
+    | AssignmentWrite
+    | EmptyGroupWrite
+    | StaticMemberWrite
+    | GroupDeletion
+    | OffsetDeletion
+    | CleanUp
 )
 
 UNKNOWN_OUTCOMES = frozenset({KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})
@@ -120,11 +136,17 @@ class StepOutput:
         """Answers a request."""
         self.effects.append(GroupAnswer(token, response))
 
-    def append(self, records: tuple[Record, ...], pending: PendingWrite) -> int:
-        """Orders a write and remembers its purpose; returns its id."""
+    def append(
+        self,
+        records: tuple[Record, ...],
+        pending: PendingWrite,
+        producer: tuple[int, int] = (NO_PRODUCER, NO_PRODUCER),
+        guard: int = 0,
+    ) -> int:
+        """Orders a write and remembers its purpose; returns its id. A `producer` has it in its transaction."""
         self._last_write_id += 1
         self.pending[self._last_write_id] = pending
-        self.effects.append(AppendRecords(self._last_write_id, records))
+        self.effects.append(AppendRecords(self._last_write_id, records, producer, guard))
         return self._last_write_id
 
     def drain(self) -> tuple[CoordinatorEffect, ...]:

@@ -28,6 +28,7 @@ from kafka_compat.partition.effects import (
     AnswerLatestOffset,
     AnswerLogStart,
     AnswerProduce,
+    AnswerVerification,
     CloseConnection,
     Effect,
     HighWatermarkMoved,
@@ -53,6 +54,7 @@ from kafka_compat.partition.events import (
     ProducerExpiryDue,
     TimePassed,
     Truncated,
+    VerificationAsked,
 )
 from kafka_compat.partition.follower import FollowerReplica
 from kafka_compat.partition.leader import LeaderReplica, epoch_error
@@ -64,13 +66,15 @@ from kafka_compat.partition.model import (
     PartitionError,
     ProducerSnapshot,
     RecoveredReplica,
+    TransactionsSnapshot,
 )
 from kafka_compat.partition.replica_log import ReplicaContext, ReplicaLog
 from kafka_compat.partition.waits import Waits
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
-ClientRequest = Produce | FollowerFetch | ConsumerFetch | EpochEndAsked | LatestOffsetAsked | LogStartDue
+LeaderRequest = Produce | VerificationAsked | FollowerFetch | ConsumerFetch | EpochEndAsked | LatestOffsetAsked
+ClientRequest = LeaderRequest | LogStartDue
 
 
 @frozen
@@ -165,6 +169,15 @@ class PartitionReplica:
         """Returns the idempotent producers at `log_end`, as plain data."""
         return self.log.producers.snapshot(now)
 
+    def transactions_snapshot(self) -> TransactionsSnapshot:
+        """Returns the transactions at `log_end`, as plain data."""
+        return self.log.producers.transactions.snapshot()
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of the records whose transactions are decided and committed."""
+        return self.log.last_stable_offset
+
     @property
     def deadline(self) -> float:
         """The time at which `TimePassed` is due next; infinity if nothing waits for time."""
@@ -186,7 +199,14 @@ class PartitionReplica:
 
     def _handle(self, now: float, event: Event, out: list[Effect]) -> None:
         match event:
-            case Produce() | FollowerFetch() | ConsumerFetch() | EpochEndAsked() | LatestOffsetAsked():
+            case (
+                Produce()
+                | VerificationAsked()
+                | FollowerFetch()
+                | ConsumerFetch()
+                | EpochEndAsked()
+                | LatestOffsetAsked()
+            ):
                 self._request(now, event, out)
             case FetchAnswered():
                 if isinstance(self.role, FollowerReplica):
@@ -225,12 +245,7 @@ class PartitionReplica:
 
     # ------------------------------------------------------------ requests
 
-    def _request(
-        self,
-        now: float,
-        event: Produce | FollowerFetch | ConsumerFetch | EpochEndAsked | LatestOffsetAsked,
-        out: list[Effect],
-    ) -> None:
+    def _request(self, now: float, event: LeaderRequest, out: list[Effect]) -> None:
         role = self.role
         if not isinstance(role, LeaderReplica):
             self._refuse(event, out)
@@ -238,6 +253,8 @@ class PartitionReplica:
         match event:
             case Produce():
                 role.produce(event, now, out)
+            case VerificationAsked():
+                role.verification_asked(event, out)
             case FollowerFetch():
                 role.follower_fetch(event, now, out)
             case ConsumerFetch():
@@ -257,13 +274,15 @@ class PartitionReplica:
         code = KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
         if isinstance(self.role, OfflineReplica):
             code = self.role.error
-        elif not isinstance(event, Produce | LogStartDue) and event.leader_epoch != NO_EPOCH:
+        elif not isinstance(event, Produce | VerificationAsked | LogStartDue) and event.leader_epoch != NO_EPOCH:
             code = epoch_error(self.role.epoch, event.leader_epoch) or code
         match event:
             case Produce(token=token, acks=0):
                 out.append(CloseConnection(token, code))
             case Produce(token=token):
                 out.append(AnswerProduce(token, code, NO_OFFSET, NO_OFFSET))
+            case VerificationAsked(token=token):
+                out.append(AnswerVerification(token, code, 0))
             case FollowerFetch(token=token) | ConsumerFetch(token=token):
                 out.append(AnswerFetch(token, code, NO_OFFSET, NO_OFFSET, NO_OFFSET, NO_OFFSET))
             case EpochEndAsked(token=token):
@@ -319,7 +338,7 @@ class PartitionReplica:
             raise PartitionError(f"{self.partition} was truncated to {event.end}, which it was not told to be")
         if not self.log.log_start <= event.end <= role.truncating_to:
             raise PartitionError(f"{self.partition} was truncated to {event.end} instead of {role.truncating_to}")
-        self.log.record_truncation(event.end, event.producers, now)
+        self.log.record_truncation(event.end, event.producers, event.transactions, now)
         if self.log.high_watermark > event.end:
             self.log.high_watermark = event.end
             out.append(HighWatermarkMoved(event.end))

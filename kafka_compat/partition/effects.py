@@ -106,6 +106,18 @@ class AnswerProduce:
 
 
 @frozen
+class AnswerVerification:
+    """The answer to `VerificationAsked`: the guard to give to `Produce` once the coordinator has agreed.
+
+    A guard of 0 means that there is nothing to ask. With an error the batch cannot be appended here.
+    """
+
+    token: int
+    error: KafkaErrorCode
+    guard: int
+
+
+@frozen
 class CloseConnection:
     """A produce with acks=0 was refused, and there is no answer that could say so: end the connection that sent it."""
 
@@ -119,7 +131,7 @@ class AnswerFetch:
 
     `end` is exclusive and ends a batch. `start == end` is an empty answer. With an error or a diverging epoch the shell
     reads nothing. `high_watermark` and `log_start` describe this replica; they are NO_OFFSET if it does not lead. A
-    follower needs them with OFFSET_OUT_OF_RANGE, too.
+    follower needs them with OFFSET_OUT_OF_RANGE, too. `last_stable` is the end of what is decided.
     """
 
     token: int
@@ -129,6 +141,7 @@ class AnswerFetch:
     high_watermark: int
     log_start: int
     diverging: EpochEnd | None = None
+    last_stable: int = NO_OFFSET
 
 
 @frozen
@@ -143,7 +156,7 @@ class AnswerEpochEnd:
 
 @frozen
 class AnswerLatestOffset:
-    """The answer to `LatestOffsetAsked`: high watermark, log start, and the leader epoch before `offset`.
+    """The answer to `LatestOffsetAsked`: what consumers may read up to, the log start, and the epoch before `offset`.
 
     The error is OFFSET_NOT_AVAILABLE if a new leader cannot know the high watermark yet; `log_start` is valid with it.
     """
@@ -206,6 +219,7 @@ class RefusePeer:
 Effect = (
     AppendBatches
     | AnswerProduce
+    | AnswerVerification
     | AnswerFetch
     | FetchFrom
     | HighWatermarkMoved

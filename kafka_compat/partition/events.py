@@ -8,14 +8,22 @@ of the batches.
 from collections.abc import Mapping
 
 from kafka_compat.model import NO_EPOCH, BrokerRegistration, PartitionState
-from kafka_compat.partition.model import NO_OFFSET, BatchInfo, EpochEnd, PartitionConfig, ProducerSnapshot
+from kafka_compat.partition.model import (
+    NO_OFFSET,
+    NO_TRANSACTIONS,
+    BatchInfo,
+    EpochEnd,
+    PartitionConfig,
+    ProducerSnapshot,
+    TransactionsSnapshot,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
 
 
 @frozen
 class Produce:
-    """A client (or the group coordinator) asks to append one batch, whose bytes have passed `check_batch`.
+    """A client (or a coordinator) asks to append one batch, whose bytes have passed `check_batch`.
 
     `acks` is 0, 1 or -1 (all). One `AnswerProduce` answers. With acks=0 only a refusal is answered, by
     `CloseConnection`. After `timeout_s` an append that is not yet replicated is answered with REQUEST_TIMED_OUT: its
@@ -27,6 +35,23 @@ class Produce:
     batch: BatchInfo
     timeout_s: float
     payload: object = None
+    guard: int = 0
+    """The guard that `AnswerVerification` gave to the first batch of a transaction."""
+    transaction_version: int = 0
+    """Of a marker: 2 if its epoch is above that of the batches which it ends (KIP-890)."""
+
+
+@frozen
+class VerificationAsked:
+    """A batch of a transaction is to be appended, and the log has no open transaction of its producer.
+
+    One `AnswerVerification` answers at once. The shell then asks the coordinator of the transaction (KIP-890).
+    """
+
+    token: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
 
 
 @frozen
@@ -54,7 +79,7 @@ class ConsumerFetch:
     """A consumer fetches from `fetch_offset`, up to the high watermark. One `AnswerFetch` answers, as for a follower.
 
     `leader_epoch` and `last_fetched_epoch` are NO_EPOCH if the client sends none; the leader then compares nothing
-    (KIP-320). Both isolation levels read the same records, because there are no transactions.
+    (KIP-320). With `read_committed` it reads up to the last stable offset.
     """
 
     token: int
@@ -63,6 +88,7 @@ class ConsumerFetch:
     min_bytes: int = 1
     leader_epoch: int = NO_EPOCH
     last_fetched_epoch: int = NO_EPOCH
+    read_committed: bool = False
 
 
 @frozen
@@ -91,11 +117,13 @@ class EpochEndAsked:
 class LatestOffsetAsked:
     """ListOffsets asks for the end of what consumers may read.
 
-    One `AnswerLatestOffset` answers at once; it also holds the log start. `leader_epoch` is as in `EpochEndAsked`.
+    One `AnswerLatestOffset` answers at once; it also holds the log start. `leader_epoch` is as in `EpochEndAsked`. With
+    `read_committed` the end is the last stable offset.
     """
 
     token: int
     leader_epoch: int = NO_EPOCH
+    read_committed: bool = False
 
 
 @frozen
@@ -189,11 +217,12 @@ class Truncated:
 
     Batches stay whole, so `end` may be below the ordered offset. `producers` is the state of the idempotent producers
     at that end, made from the newest snapshot at or below `end` and the batches between (`producer_state.replay`). It
-    is None if the truncation removed no batch.
+    is None if the truncation removed no batch. `transactions` are those up to that end.
     """
 
     end: int
     producers: tuple[ProducerSnapshot, ...] | None
+    transactions: TransactionsSnapshot = NO_TRANSACTIONS
 
 
 @frozen
@@ -220,6 +249,7 @@ class TimePassed:
 
 Event = (
     Produce
+    | VerificationAsked
     | FollowerFetch
     | ConsumerFetch
     | FetchAnswered

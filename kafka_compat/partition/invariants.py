@@ -23,6 +23,7 @@ class PartitionFacts(NamedTuple):
     partition_epoch: int
     log_end: int
     high_watermark: int
+    last_stable: int
     role: object
 
     @classmethod
@@ -34,6 +35,7 @@ class PartitionFacts(NamedTuple):
             -1 if state is None else state.partition_epoch,
             log.log_end,
             log.high_watermark,
+            log.last_stable_offset,
             replica.role,
         )
 
@@ -59,6 +61,7 @@ def _check_leader(before: PartitionFacts, role: LeaderReplica, replica: "Partiti
     if isinstance(before.role, LeaderReplica):
         assert log.log_end >= before.log_end, "a leader's log became shorter"
         assert log.high_watermark >= before.high_watermark, "a leader's high watermark fell"
+        assert log.last_stable_offset >= before.last_stable, "a leader's last stable offset fell"
     if before.role is role:
         assert not isr.eligible or log.high_watermark == before.high_watermark, (
             "committed while a copy outside of the ISR may lead"

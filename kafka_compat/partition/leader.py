@@ -27,6 +27,7 @@ from kafka_compat.partition.effects import (
     AnswerLatestOffset,
     AnswerLogStart,
     AnswerProduce,
+    AnswerVerification,
     AppendBatches,
     CloseConnection,
     Effect,
@@ -42,6 +43,7 @@ from kafka_compat.partition.events import (
     LatestOffsetAsked,
     LogStartDue,
     Produce,
+    VerificationAsked,
 )
 from kafka_compat.partition.follower_state import FollowerState
 from kafka_compat.partition.high_watermark import compute_high_watermark, effective_min_isr
@@ -174,6 +176,8 @@ class LeaderReplica:
                 self._promise(event, checked.base_offset, checked.end_offset, now, out)
                 return
             error = checked
+        if error is NONE and (batch.kind or log.producers.transactions.open):
+            error = self._transaction_error(event)
         if error is not NONE:
             self.refuse_produce(event, error, out)
             return
@@ -184,6 +188,21 @@ class LeaderReplica:
         if len(self.isr.maximal) == 1:  # else another member is behind, and the high watermark waits for its fetch
             self._move_high_watermark(now, out)
         self._promise(event, base_offset, log.log_end, now, out)
+
+    def _transaction_error(self, event: Produce) -> KafkaErrorCode:
+        """Returns the reason why a batch does not fit the transactions of this log, or NONE."""
+        producers, batch = self._log.producers, event.batch
+        if not batch.kind:  # records outside of the open transaction of their own producer
+            return KafkaErrorCode.INVALID_TXN_STATE if batch.producer_id in producers.transactions.open else NONE
+        verifies = self._context.config.verifies_transactions
+        return producers.check_transaction(batch, event.guard, event.transaction_version, verifies=verifies)
+
+    def verification_asked(self, event: VerificationAsked, out: list[Effect]) -> None:
+        """Answer with the guard of a question to the coordinator."""
+        guard = 0
+        if self._context.config.verifies_transactions:
+            guard = self._log.producers.ask(event.producer_id, event.producer_epoch, event.base_sequence)
+        out.append(AnswerVerification(event.token, NONE, guard))
 
     def refuse_produce(self, event: Produce, error: KafkaErrorCode, out: list[Effect]) -> None:
         """Refuse a batch before it is appended: close the connection with acks=0, else answer with the error."""
@@ -254,9 +273,18 @@ class LeaderReplica:
             return
         if self._is_in_log(event.token, event.fetch_offset, event.last_fetched_epoch, out):
             waiting = WaitingFetch(
-                event.token, event.fetch_offset, event.min_bytes, now + event.max_wait_s, event.leader_epoch
+                event.token,
+                event.fetch_offset,
+                event.min_bytes,
+                now + event.max_wait_s,
+                event.leader_epoch,
+                event.read_committed,
             )
-            self._answer_or_wait(waiting, self._log.high_watermark, self.waits.consumers, now, out)
+            self._answer_or_wait(waiting, self._limit_of(waiting), self.waits.consumers, now, out)
+
+    def _limit_of(self, fetch: WaitingFetch) -> int:
+        """Returns the end of what a consumer may read."""
+        return self._log.last_stable_offset if fetch.read_committed else self._log.high_watermark
 
     def _is_in_log(self, token: int, offset: int, last_fetched_epoch: int, out: list[Effect]) -> bool:
         """Returns True if the fetch position lies on the leader's log.
@@ -308,24 +336,28 @@ class LeaderReplica:
             self._fetch_error(fetch.token, KafkaErrorCode.OFFSET_OUT_OF_RANGE, out)
             return
         end = limit if limit > start else start
-        out.append(AnswerFetch(fetch.token, NONE, start, end, log.high_watermark, log.log_start))
+        stable = log.last_stable_offset
+        out.append(AnswerFetch(fetch.token, NONE, start, end, log.high_watermark, log.log_start, None, stable))
 
     def _wake(self, waits: dict[int, WaitingFetch], limit: int, out: list[Effect]) -> None:
         if not waits:
             return
-        for fetch in [each for each in waits.values() if self._has_enough(each, limit)]:
-            del waits[fetch.token]
-            self._answer_fetch(fetch, limit, out)
+        stable = self._log.last_stable_offset
+        for fetch in tuple(waits.values()):
+            end = min(limit, stable) if fetch.read_committed else limit
+            if self._has_enough(fetch, end):
+                del waits[fetch.token]
+                self._answer_fetch(fetch, end, out)
 
     def _forget_fetch(self, token: int) -> WaitingFetch | None:
         return self.waits.followers.pop(token, None) or self.waits.consumers.pop(token, None)
 
     def fetch_wait_over(self, event: FetchWaitOver, out: list[Effect]) -> None:
         """Answer a waiting fetch with the batches at hand."""
-        limit = self._log.log_end if event.token in self.waits.followers else self._log.high_watermark
+        of_follower = event.token in self.waits.followers
         fetch = self._forget_fetch(event.token)
         if fetch is not None:
-            self._answer_fetch(fetch, limit, out)
+            self._answer_fetch(fetch, self._log.log_end if of_follower else self._limit_of(fetch), out)
 
     # ------------------------------------------------------------ small questions
 
@@ -346,7 +378,8 @@ class LeaderReplica:
         error = NONE if event.leader_epoch == NO_EPOCH else epoch_error(self.epoch, event.leader_epoch)
         if error is NONE and log.high_watermark < self.epoch_start:
             error = KafkaErrorCode.OFFSET_NOT_AVAILABLE
-        offset = log.high_watermark if error is NONE else NO_OFFSET
+        limit = log.last_stable_offset if event.read_committed else log.high_watermark
+        offset = limit if error is NONE else NO_OFFSET
         epoch = log.epochs.epoch_below(offset) if error is NONE else NO_EPOCH
         out.append(AnswerLatestOffset(event.token, error, offset, log.log_start, epoch))
 
@@ -490,7 +523,7 @@ class LeaderReplica:
         log, waits = self._log, self.waits
         expired = (*waits.replicated.take_expired(now), *waits.flushed.take_expired(now))
         self._answer_produces(expired, KafkaErrorCode.REQUEST_TIMED_OUT, out)
-        for fetches, limit in ((waits.followers, log.log_end), (waits.consumers, log.high_watermark)):
+        for fetches in (waits.followers, waits.consumers):
             for fetch in [each for each in fetches.values() if each.deadline <= now]:
                 del fetches[fetch.token]
-                self._answer_fetch(fetch, limit, out)
+                self._answer_fetch(fetch, log.log_end if fetches is waits.followers else self._limit_of(fetch), out)

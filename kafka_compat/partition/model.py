@@ -3,6 +3,7 @@
 Offsets count records from 0. An `end` is exclusive: the first offset after. Sizes in bytes, times in monotonic seconds.
 """
 
+import enum
 from typing import Literal
 
 import attrs
@@ -25,9 +26,18 @@ class PartitionError(Exception):
     """
 
 
+class BatchKind(enum.IntEnum):
+    """The part of a batch in transactions: none, records of one, or the marker that ends one. Only PLAIN is false."""
+
+    PLAIN = 0
+    TRANSACTIONAL = 1
+    COMMIT = 2
+    ABORT = 3
+
+
 @frozen
 class BatchInfo:
-    """The fields of a batch header; the records stay opaque.
+    """The fields of a batch header; the records stay opaque, but for those of a marker.
 
     `offset_count` is the last offset delta + 1: the number of offsets (and sequence numbers) that the batch takes. For
     a batch read from a log, `base_offset` and `leader_epoch` come from its header. A client's batch has neither yet.
@@ -40,6 +50,9 @@ class BatchInfo:
     base_sequence: int = NO_PRODUCER
     base_offset: int = NO_OFFSET
     leader_epoch: int = NO_EPOCH
+    kind: BatchKind = BatchKind.PLAIN
+    coordinator_epoch: int = NO_EPOCH
+    """The epoch of the coordinator that wrote a marker."""
 
     @property
     def end_offset(self) -> int:
@@ -93,13 +106,40 @@ class SequenceRange:
 class ProducerSnapshot:
     """The state of one idempotent producer as plain data: at most five batches, the oldest first.
 
-    `idle_s` is the time since its last batch was appended; a restored producer expires as much earlier.
+    It has none if only markers of its epoch are known. `idle_s` is the time since its last batch was appended; a
+    restored producer expires as much earlier. `coordinator_epoch` is that of its newest marker.
     """
 
     producer_id: int
     epoch: int
     batches: tuple[SequenceRange, ...]
     idle_s: float = 0.0
+    coordinator_epoch: int = NO_EPOCH
+
+
+@frozen
+class AbortedTransaction:
+    """The records of one producer from `first_offset` up to the marker at `last_offset` do not count."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
+@frozen
+class TransactionsSnapshot:
+    """The transactions of a log as plain data.
+
+    `open` has the producer id and the first offset of each that is open. `ending` has the first offset and the marker's
+    offset of each whose marker may not be committed. `aborted` is in the order of the markers.
+    """
+
+    open: tuple[tuple[int, int], ...] = ()
+    ending: tuple[tuple[int, int], ...] = ()
+    aborted: tuple[AbortedTransaction, ...] = ()
+
+
+NO_TRANSACTIONS = TransactionsSnapshot()
 
 
 @attrs.frozen
@@ -129,6 +169,8 @@ class PartitionConfig:
     """[producer.id.expiration.ms] After so long without a batch an idempotent producer is forgotten."""
     producers_max: int = attrs.field(default=100_000, validator=attrs.validators.ge(1))
     """The producers that are remembered; one more makes the one that was idle longest forgotten."""
+    verifies_transactions: bool = True
+    """[transaction.partition.verification.enable] A transaction's first batch is verified with its coordinator (KIP-890)."""
     fetch_backoff_s: float = attrs.field(default=1.0, validator=attrs.validators.gt(0))
     """[replica.fetch.backoff.ms] The pause of a follower after an error."""
     alter_partition_backoff_s: float = attrs.field(default=0.05, validator=attrs.validators.gt(0))
@@ -150,3 +192,4 @@ class RecoveredReplica:
     high_watermark: int = 0
     leader_epochs: tuple[EpochBegin, ...] = ()
     producers: tuple[ProducerSnapshot, ...] = ()
+    transactions: TransactionsSnapshot = NO_TRANSACTIONS

@@ -8,7 +8,14 @@ from kafka_compat.model import BrokerRegistration
 from kafka_compat.partition.byte_window import ByteWindow
 from kafka_compat.partition.effects import Effect, HighWatermarkMoved, MoveLogStart
 from kafka_compat.partition.leader_epochs import LeaderEpochs
-from kafka_compat.partition.model import BatchInfo, PartitionConfig, PartitionError, ProducerSnapshot, RecoveredReplica
+from kafka_compat.partition.model import (
+    BatchInfo,
+    PartitionConfig,
+    PartitionError,
+    ProducerSnapshot,
+    RecoveredReplica,
+    TransactionsSnapshot,
+)
 from kafka_compat.partition.producer_state import ProducerStates
 
 
@@ -36,7 +43,7 @@ class ReplicaLog:
         if not 0 <= start <= end:
             raise ValueError(f"a log from {start} to {end}")
         producers = ProducerStates(config.producers_max)
-        producers.restore(recovered.producers, now)
+        producers.restore(recovered.producers, now, recovered.transactions)
         return cls(
             log_start=start,
             log_end=end,
@@ -58,13 +65,23 @@ class ReplicaLog:
         """True if everything in the log may be promised."""
         return not self.before_ack or self.flushed_end >= self.log_end
 
+    @property
+    def last_stable_offset(self) -> int:
+        """The end of what readers of committed transactions may see: all below is decided and committed (KIP-98)."""
+        first = self.producers.transactions.first_undecided(self.high_watermark)
+        return self.high_watermark if first is None else max(min(first, self.high_watermark), self.log_start)
+
     def record_append(self, batch: BatchInfo, base_offset: int, now: float) -> None:
         """Record one more batch of the log; the caller records its leader epoch."""
         self.producers.record(batch, base_offset, now)
+        if batch.kind:
+            self.producers.transactions.forget_committed(self.high_watermark)
         self.log_end = base_offset + batch.offset_count
         self.window.append(self.log_end, batch.size)
 
-    def record_truncation(self, end: int, producers: tuple[ProducerSnapshot, ...] | None, now: float) -> None:
+    def record_truncation(
+        self, end: int, producers: tuple[ProducerSnapshot, ...] | None, transactions: TransactionsSnapshot, now: float
+    ) -> None:
         """Record a truncation to `end`.
 
         Raises `PartitionError` if producers are missing although batches were removed.
@@ -72,7 +89,7 @@ class ReplicaLog:
         if end < self.log_end:
             if producers is None:
                 raise PartitionError(f"truncated from {self.log_end} to {end}, and no producers were read again")
-            self.producers.restore(producers, now)
+            self.producers.restore(producers, now, transactions)
             self.window.reset(end)
         self.epochs.truncate(end)
         self.log_end = end
@@ -101,6 +118,7 @@ class ReplicaLog:
         if offset > self.log_start:
             self.log_start = offset
             self.epochs.trim(offset)
+            self.producers.transactions.trim(offset)
             out.append(MoveLogStart(offset))
 
 

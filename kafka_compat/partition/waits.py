@@ -19,6 +19,7 @@ class WaitingFetch:
     min_bytes: int
     deadline: float
     leader_epoch: int = NO_EPOCH
+    read_committed: bool = False
 
 
 @attrs.define
@@ -35,7 +36,7 @@ class Waits:
     followers: dict[int, WaitingFetch] = attrs.field(factory=dict)
     """For the log end."""
     consumers: dict[int, WaitingFetch] = attrs.field(factory=dict)
-    """For the high watermark."""
+    """For the high watermark, or the last stable offset."""
 
     def earliest_deadline(self) -> float:
         """Returns the earliest deadline of all requests; infinity without a waiting one."""

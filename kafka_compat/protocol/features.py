@@ -7,10 +7,13 @@ from kafka_compat.protocol.apis.api_versions import FinalizedFeatureKey, Support
 METADATA_LEVEL: Final = 30
 """`metadata.version` of Apache Kafka 4.3, whose requests are served; there is no other level to go to."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
+TRANSACTIONS: Final = "transaction.version"
+TRANSACTIONS_LEVEL: Final = 2
+"""Each end of a transaction raises the epoch of a client that can take it (KIP-890)."""
 SUPPORTED: Final = (
     SupportedFeatureKey(name="group.version", min_version=0, max_version=0),
     SupportedFeatureKey(name="metadata.version", min_version=METADATA_LEVEL, max_version=METADATA_LEVEL),
-    SupportedFeatureKey(name="transaction.version", min_version=0, max_version=0),
+    SupportedFeatureKey(name=TRANSACTIONS, min_version=0, max_version=TRANSACTIONS_LEVEL),
     SupportedFeatureKey(name=ELIGIBLE, min_version=0, max_version=1),
 )
 _ZERO_VERSION: Final = 4
@@ -25,7 +28,11 @@ def features(
     `eligible` is true if KIP-966 is on.
     """
     supported = SUPPORTED if version >= _ZERO_VERSION else tuple(each for each in SUPPORTED if each.min_version)
-    levels = {"metadata.version": METADATA_LEVEL, **({ELIGIBLE: 1} if eligible else {})}
+    levels = {
+        "metadata.version": METADATA_LEVEL,
+        TRANSACTIONS: TRANSACTIONS_LEVEL,
+        **({ELIGIBLE: 1} if eligible else {}),
+    }
     return supported, tuple(
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in levels.items()

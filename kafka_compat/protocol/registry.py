@@ -26,6 +26,11 @@ from kafka_compat.protocol.apis.describe_configs import DESCRIBE_CONFIGS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
 from kafka_compat.protocol.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
+from kafka_compat.protocol.apis.describe_transactions import (
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+)
 from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS
 from kafka_compat.protocol.apis.fetch import FETCH
 from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR
@@ -49,6 +54,13 @@ from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.apis.scram_credentials import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
+from kafka_compat.protocol.apis.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    TXN_OFFSET_COMMIT,
+)
+from kafka_compat.protocol.apis.txn_markers import WRITE_TXN_MARKERS
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import MalformedMessage, UnsupportedVersion
 from raft.net.decoder import Buffer
@@ -95,6 +107,14 @@ APIS: Mapping[int, Api[Any, Any]] = {
         SASL_AUTHENTICATE,
         DESCRIBE_USER_SCRAM_CREDENTIALS,
         ALTER_USER_SCRAM_CREDENTIALS,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        END_TXN,
+        WRITE_TXN_MARKERS,
+        TXN_OFFSET_COMMIT,
+        DESCRIBE_PRODUCERS,
+        DESCRIBE_TRANSACTIONS,
+        LIST_TRANSACTIONS,
     )
 }
 
@@ -119,6 +139,10 @@ _LARGE = frozenset(
         OFFSET_FOR_LEADER_EPOCH,
         DESCRIBE_CONFIGS,
         DESCRIBE_TOPIC_PARTITIONS,
+        ADD_PARTITIONS_TO_TXN,
+        WRITE_TXN_MARKERS,
+        TXN_OFFSET_COMMIT,
+        DESCRIBE_PRODUCERS,
     )
 )
 """They may name tens of thousands of topics or partitions."""

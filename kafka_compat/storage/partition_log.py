@@ -164,7 +164,11 @@ class PartitionLog(LogFacts):
         return [_view(each) for each in batches]
 
     def headers(self, start: int | None = None, end: int | None = None) -> Iterator[BatchHeader]:
-        """Yields the header of each batch that ends after `start` and begins before `end`; default: all.
+        """Yields the header of each batch, as `walk`."""
+        return (header for header, _ in self.walk(start, end))
+
+    def walk(self, start: int | None = None, end: int | None = None) -> Iterator[tuple[BatchHeader, memoryview]]:
+        """Yields the header and the bytes of each batch that ends after `start` and begins before `end`; default: all.
 
         Raises the errors of `read`. A decider rebuilds its knowledge of the batches from them, after a truncation. The
         log must not change before the generator ends.
@@ -176,8 +180,13 @@ class PartitionLog(LogFacts):
             if not batches:
                 return
             for batch in batches:
-                yield BatchHeader(*_unpack(_view(batch)))
+                view = _view(batch)
+                yield BatchHeader(*_unpack(view)), view
             offset = batches[-1].end_offset
+
+    def walk_some(self, offset: int, bytes_max: int, end: int) -> list[tuple[BatchHeader, memoryview]]:
+        """Returns the header and the bytes of the batches that `read` returns."""
+        return [(BatchHeader(*_unpack(each)), each) for each in self.read(offset, bytes_max, end)]
 
     def find_time(self, timestamp_ms: int) -> tuple[int, int] | None:
         """Returns offset and timestamp of the first record at or after `timestamp_ms`, or None (ListOffsets).
@@ -214,13 +223,15 @@ class PartitionLog(LogFacts):
 
     def take_producers(self) -> ProducerStates:
         """Returns the producers that the log had when it was opened, once: the replica keeps them from then on."""
-        producers, self._producers = self._producers, {}
+        producers, self._producers = self._producers, ProducerStates()
         return producers
 
     def producers_on_disk(self) -> ProducerStates:
         """Returns the producers in the newest snapshot and the batches behind it, for instance after a truncation."""
-        at, producers = self._snapshots.newest() or (self.start_offset, {})
-        replay_into(producers, self.headers(at))
+        at, producers = self._snapshots.newest() or (self.start_offset, ProducerStates())
+        replay_into(producers, self.walk(at))
+        start = self.start_offset
+        producers.aborted = [each for each in producers.aborted if each[-1] >= start]
         return producers
 
     @property

@@ -270,6 +270,7 @@ class SimulatedBroker(SimulatedProcess):
             tell=lambda event, **fields: world.on_told(self, event, fields),
             on_serving=partial(self.wait, BACK_UP_S, self._back_up),
             on_may_end=self._on_may_end,
+            transaction_peers=self._connect(),
             make_replicas=partial(WatchedReplicas, self, world, self._rng, knobs.truncation_s),
         )
 

@@ -9,7 +9,7 @@ from kafka_compat.acls import Authorizer, parse_super_users
 from kafka_compat.broker.access import Access, Refusals
 from kafka_compat.broker.calls import ClientCall, GuardedCall, Handler
 from kafka_compat.broker.context import Context
-from kafka_compat.broker.guards import cluster, groups, topics
+from kafka_compat.broker.guards import cluster, groups, topics, transactions
 from kafka_compat.broker.guards.admission import Denied, Guard
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.config_keys import STANDARD_AUTHORIZER
@@ -28,6 +28,11 @@ from kafka_compat.protocol.apis.describe_configs import DESCRIBE_CONFIGS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
 from kafka_compat.protocol.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
+from kafka_compat.protocol.apis.describe_transactions import (
+    DESCRIBE_PRODUCERS,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+)
 from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS
 from kafka_compat.protocol.apis.fetch import FETCH
 from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR
@@ -51,6 +56,13 @@ from kafka_compat.protocol.apis.produce import PRODUCE
 from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from kafka_compat.protocol.apis.scram_credentials import ALTER_USER_SCRAM_CREDENTIALS, DESCRIBE_USER_SCRAM_CREDENTIALS
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
+from kafka_compat.protocol.apis.transactions import (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    TXN_OFFSET_COMMIT,
+)
+from kafka_compat.protocol.apis.txn_markers import WRITE_TXN_MARKERS
 from raft.net.seldom import Seldom
 
 GUARDS: Final[Mapping[int, Guard]] = {
@@ -73,6 +85,11 @@ GUARDS: Final[Mapping[int, Guard]] = {
     DELETE_TOPICS.key: topics.guard_delete_topics,
     DELETE_RECORDS.key: topics.guard_delete_records,
     INIT_PRODUCER_ID.key: cluster.guard_init_producer_id,
+    ADD_PARTITIONS_TO_TXN.key: transactions.guard_add_partitions,
+    ADD_OFFSETS_TO_TXN.key: transactions.guard_add_offsets,
+    END_TXN.key: transactions.guard_end,
+    WRITE_TXN_MARKERS.key: transactions.guard_markers,
+    TXN_OFFSET_COMMIT.key: transactions.guard_offset_commit,
     OFFSET_FOR_LEADER_EPOCH.key: topics.guard_leader_epochs,
     DESCRIBE_ACLS.key: cluster.guard_describe_acls,
     CREATE_ACLS.key: cluster.guard_create_acls,
@@ -92,6 +109,9 @@ GUARDS: Final[Mapping[int, Guard]] = {
     ALTER_USER_SCRAM_CREDENTIALS.key: cluster.guard_alter_users,
     DESCRIBE_CLUSTER.key: cluster.guard_describe_cluster,
     CONSUMER_GROUP_HEARTBEAT.key: cluster.admit_all,  # is refused to everyone
+    DESCRIBE_PRODUCERS.key: transactions.guard_producers,
+    DESCRIBE_TRANSACTIONS.key: transactions.guard_describe,
+    LIST_TRANSACTIONS.key: transactions.guard_list,
     DESCRIBE_TOPIC_PARTITIONS.key: topics.guard_topic_partitions,
     CONTROLLER_COMMAND.key: cluster.guard_command,
     BROKER_HEARTBEAT.key: cluster.guard_heartbeat,

@@ -24,6 +24,7 @@ from kafka_compat.partition.effects import AnswerFetch
 from kafka_compat.partition.events import ConsumerFetch, FollowerFetch
 from kafka_compat.protocol.apis.fetch import (
     FETCH,
+    FetchAbortedTransaction,
     FetchDivergingEpoch,
     FetchPartition,
     FetchPartitionResponse,
@@ -32,6 +33,7 @@ from kafka_compat.protocol.apis.fetch import (
     FetchTopicResponse,
 )
 from kafka_compat.protocol.authorized import AclOperation
+from kafka_compat.protocol.batch_header import read_batch_header
 from kafka_compat.protocol.common import LeaderIdAndEpoch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
@@ -43,6 +45,8 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 CONSUMER = -1
 DEBUG_CONSUMER = -2
+READ_COMMITTED = 1
+"""The isolation level of a reader that sees no transaction before its end, and none that was aborted (KIP-98)."""
 SESSION_KEPT_S = 120.0
 """A session that was unused for this time may make room for a new one."""
 METADATA_WAIT_S = 0.5
@@ -451,13 +455,16 @@ class FetchRequests:
                 batches, size = [], 0  # only the first may be larger than there is room for
                 left.append(partition)
             records = tuple(batches)
+        aborted: tuple[FetchAbortedTransaction, ...] | None = None
+        if fetch.request.isolation_level == READ_COMMITTED and session.follower == CONSUMER:
+            aborted = _aborted(hosted, asked.fetch_offset, records)
         response = FetchPartitionResponse(
             partition_index=asked.partition,
             error_code=KafkaErrorCode.NONE,
             high_watermark=answer.high_watermark,
-            last_stable_offset=answer.high_watermark,
+            last_stable_offset=answer.last_stable,
             log_start_offset=answer.log_start,
-            aborted_transactions=None,
+            aborted_transactions=aborted,
             records=records,
         )
         return response, size, False
@@ -524,7 +531,13 @@ class FetchRequests:
             )
         else:
             event = ConsumerFetch(
-                token, asked.fetch_offset, 0.0, 0, asked.current_leader_epoch, asked.last_fetched_epoch
+                token,
+                asked.fetch_offset,
+                0.0,
+                0,
+                asked.current_leader_epoch,
+                asked.last_fetched_epoch,
+                request.isolation_level == READ_COMMITTED,
             )
         self._replicas.step(hosted, event)
         (answer,) = answers  # a fetch that does not wait is answered within its step
@@ -543,13 +556,28 @@ class FetchRequests:
             partition_index=partition.asked.partition,
             error_code=answer.error,
             high_watermark=answer.high_watermark,
-            last_stable_offset=answer.high_watermark,
+            last_stable_offset=answer.last_stable,
             log_start_offset=answer.log_start,
             aborted_transactions=None,
             records=_NO_RECORDS,
             diverging_epoch=diverging,
             current_leader=leader,
         )
+
+
+def _aborted(
+    hosted: LocalReplica, offset: int, records: tuple[Buffer, ...] | bytes
+) -> tuple[FetchAbortedTransaction, ...]:
+    """Returns the aborted transactions of the batches that are sent to a reader of committed records."""
+    transactions = hosted.decider.log.producers.transactions
+    if not records or not transactions.aborted:
+        return ()
+    assert isinstance(records, tuple), "only no records are bytes"
+    end = read_batch_header(records[-1]).end_offset
+    return tuple(
+        FetchAbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
+        for each in transactions.aborted_between(offset, end)
+    )
 
 
 def _build_failure(partition: SessionPartition, error: KafkaErrorCode) -> FetchPartitionResponse:
@@ -581,4 +609,5 @@ def _everything(hosted: LocalReplica, offset: int) -> AnswerFetch:
     log = hosted.log
     inside = log.start_offset <= offset <= log.end_offset
     error = KafkaErrorCode.NONE if inside else KafkaErrorCode.OFFSET_OUT_OF_RANGE
-    return AnswerFetch(0, error, offset, log.end_offset, hosted.high_watermark, log.start_offset)
+    stable = hosted.decider.last_stable_offset
+    return AnswerFetch(0, error, offset, log.end_offset, hosted.high_watermark, log.start_offset, None, stable)

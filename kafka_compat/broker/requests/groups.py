@@ -16,7 +16,7 @@ from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
-from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
@@ -61,7 +61,8 @@ from kafka_compat.protocol.schema import NO_UUID
 from log.values import evolve
 from raft.net.handlers import serves
 
-GROUP_KEY, TRANSACTION_KEY = 0, 1
+_TOPICS = {0: OFFSETS_TOPIC, 1: TRANSACTIONS_TOPIC}
+"""By the type of a key: a group, or a transactional id."""
 KEYS_VERSION = 4
 """From this version of FindCoordinator a request names several keys."""
 TOPIC_ID_VERSION = 10
@@ -81,12 +82,13 @@ class GroupApiRequests:
 
     @serves(FIND_COORDINATOR.key)
     def find_coordinator(self, call: ClientCall) -> None:
-        """Answer with the leader of the group's partition. The first request for a group creates the offsets topic."""
+        """Answer with the leader of the partition of a group or a transactional id. The first request makes the topic."""
         request: FindCoordinatorRequest = call.request
-        if OFFSETS_TOPIC in self._context.image.topics or request.key_type != GROUP_KEY:
+        topic = _TOPICS.get(request.key_type)
+        if topic is None or topic in self._context.image.topics:
             self._answer_find(call)
         else:
-            self._creation.create([OFFSETS_TOPIC], lambda: self._answer_find(call))
+            self._creation.create([topic], lambda: self._answer_find(call))
 
     def _answer_find(self, call: ClientCall) -> None:
         request: FindCoordinatorRequest = call.request
@@ -111,20 +113,17 @@ class GroupApiRequests:
         `no_error` is the message of a successful answer, which Apache Kafka words by version.
         """
         key_type = call.request.key_type
-        if key_type == TRANSACTION_KEY:
-            # The one error on which librdkafka, Java's client and kafka-python all fail at once, and give this reason.
-            error = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-            return _not_found(key, error, "transactions are not supported by these brokers")
-        if key_type != GROUP_KEY:
+        name = _TOPICS.get(key_type)
+        if name is None:
             return _not_found(key, KafkaErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type} here")
         image = self._context.image
-        topic = image.topics.get(OFFSETS_TOPIC)
+        topic = image.topics.get(name)
         if topic is None:
-            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} could not be made yet")
+            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, f"{name} could not be made yet")
         leader = topic.partitions[partition_of(key, len(topic.partitions))].leader
         broker = None if leader == NO_LEADER else image.brokers.get(leader)
         if broker is None or broker.fenced:
-            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, "the group's partition has no leader")
+            return _not_found(key, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, f"the partition of {name} has no leader")
         address = broker.address_at(call.caller.listener)
         if address is None:
             detail = f"broker {broker.id} has no listener {call.caller.listener}"
@@ -163,7 +162,11 @@ class GroupApiRequests:
         """Give the request to the coordinators that answer it."""
         self._ask(call, call.request, call.answer)
 
-    def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond) -> None:
+    def ask_coordinator(self, call: ClientCall, request: GroupRequest, respond: Respond, guard: int) -> None:
+        """Give a request in a transaction to the coordinator of its group; `guard` is that of its verification."""
+        self._ask(call, request, respond, guard)
+
+    def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond, guard: int = 0) -> None:
         topic = self._context.image.topics.get(OFFSETS_TOPIC)
         if topic is None:
             respond(self._without_topic(call.version, request))
@@ -180,7 +183,7 @@ class GroupApiRequests:
                 respond(join_responses(request, responses))
 
         for partition, part in parts.items():
-            if not self._coordinators.request(partition, self._make_arrival(call, part), on_response):
+            if not self._coordinators.request(partition, self._make_arrival(call, part, guard), on_response):
                 on_response(error_response(call.version, part, KafkaErrorCode.NOT_COORDINATOR))
 
     @staticmethod
@@ -188,12 +191,21 @@ class GroupApiRequests:
         """Refuse a request while the offsets topic is missing: the client should look for its coordinator first."""
         return error_response(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
-    def _make_arrival(self, call: ClientCall, request: GroupRequest) -> Callable[[int], GroupRequestArrived]:
+    def _make_arrival(
+        self, call: ClientCall, request: GroupRequest, guard: int
+    ) -> Callable[[int], GroupRequestArrived]:
         context = self._context
         identity = context.new_id().hex()
         suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
         return lambda token: GroupRequestArrived(
-            token, call.version, request, context.wall_ms(), call.header.client_id or "", call.client_host, suffix
+            token,
+            call.version,
+            request,
+            context.wall_ms(),
+            call.header.client_id or "",
+            call.client_host,
+            suffix,
+            guard,
         )
 
     # ---------------------------------------------------------------- topics by name, by id, and unknown ones

@@ -50,6 +50,7 @@ FIRST_VERSIONS = {NEWEST_TIME: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_
 """From which version of ListOffsets on a timestamp below `EARLIEST` means something."""
 DEBUG_CONSUMER = -2
 UNKNOWN = -1
+READ_COMMITTED = 1
 OFFSET_NOT_AVAILABLE_VERSION = 5
 """Clients with older versions of ListOffsets know LEADER_NOT_AVAILABLE instead, after which they also try again."""
 
@@ -80,7 +81,7 @@ class LogRequests:
 
     @serves(LIST_OFFSETS.key)
     def list_offsets(self, call: ClientCall) -> None:
-        """Offsets by time, below the high watermark; for the debugging replica id -2 of this replica as it is."""
+        """Offsets by time, below what the caller's isolation level may read; for the debugging replica id -2 of this replica as it is."""
         self._context.turns.run(call, self._list_offsets(call, call.request))
 
     def _list_offsets(self, call: ClientCall, request: ListOffsetsRequest) -> Steps:
@@ -107,7 +108,7 @@ class LogRequests:
             log = hosted.log
             offset = log.start_offset if asked.timestamp == EARLIEST else log.end_offset
             return ListOffsetsPartitionResponse(partition_index=index, error_code=KafkaErrorCode.NONE, offset=offset)
-        latest = self._latest(hosted, asked.current_leader_epoch)
+        latest = self._latest(hosted, asked.current_leader_epoch, request.isolation_level == READ_COMMITTED)
         fatal = latest.error is not KafkaErrorCode.NONE and (
             latest.error is not KafkaErrorCode.OFFSET_NOT_AVAILABLE or asked.timestamp not in (EARLIEST, EARLIEST_LOCAL)
         )
@@ -118,10 +119,10 @@ class LogRequests:
             return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
         return self._find_offset(hosted, asked, latest)
 
-    def _latest(self, hosted: LocalReplica, leader_epoch: int) -> AnswerLatestOffset:
+    def _latest(self, hosted: LocalReplica, leader_epoch: int, read_committed: bool) -> AnswerLatestOffset:
         answers: list[Answer] = []
         token = self._replicas.token(answers.append)
-        self._replicas.step(hosted, LatestOffsetAsked(token, leader_epoch))
+        self._replicas.step(hosted, LatestOffsetAsked(token, leader_epoch, read_committed))
         (answer,) = answers
         assert isinstance(answer, AnswerLatestOffset), "answered as asked"
         return answer

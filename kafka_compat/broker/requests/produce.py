@@ -15,12 +15,13 @@ import attrs
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
+from kafka_compat.broker.verification import Verification
 from kafka_compat.compression import NONE, ZSTD
 from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import INTERNAL_TOPICS
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.partition.events import Produce
-from kafka_compat.partition.model import BatchInfo
+from kafka_compat.partition.model import BatchInfo, BatchKind
 from kafka_compat.protocol.apis.produce import (
     PRODUCE,
     ProducePartition,
@@ -31,7 +32,7 @@ from kafka_compat.protocol.apis.produce import (
     ProduceTopic,
     ProduceTopicResponse,
 )
-from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, check_batch, with_newest_time
+from kafka_compat.protocol.batch_header import TRANSACTIONAL, BatchHeader, InvalidBatch, check_batch, with_newest_time
 from kafka_compat.protocol.common import LeaderIdAndEpoch, NodeEndpoint
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
@@ -46,7 +47,18 @@ ALL_ACKS = (0, 1, -1)
 ZSTD_VERSION = 7
 """Batches compressed with zstd come in requests of this version or later (KIP-110)."""
 UNKNOWN_OFFSET = -1
-NO_TRANSACTIONS = "transactions are not supported by these brokers"
+NO_ID = "a batch of a transaction needs the transactional id in its request"
+ABORTABLE_VERSION = 11
+"""From this version on clients know TRANSACTION_ABORTABLE."""
+RAISING_VERSION = 12
+"""From this version on a batch adds its partition to the transaction (KIP-890)."""
+_TRY_AGAIN = (
+    KafkaErrorCode.CONCURRENT_TRANSACTIONS,
+    KafkaErrorCode.NETWORK_EXCEPTION,
+    KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+    KafkaErrorCode.NOT_COORDINATOR,
+)
 TURN_WORK = 15_000
 """The work of a round, about 15 ms.
 
@@ -76,9 +88,10 @@ class _Outcome:
 class ProduceRequests:
     """The handler of one broker."""
 
-    def __init__(self, context: Context, replicas: Replicas) -> None:
+    def __init__(self, context: Context, replicas: Replicas, verification: Verification) -> None:
         self._context = context
         self._replicas = replicas
+        self._verification = verification
         self._work_left = TURN_WORK
         self._cut: dict[SocketConnection[Any], deque[Iterator[None]]] = {}
         """Requests under way, and the requests that wait for them, by connection.
@@ -164,8 +177,14 @@ class ProduceRequests:
             except InvalidBatch as error:
                 refusal = error.code, str(error), error.record
             else:
-                self._step(outcome, request, hosted, header, records, partition.index, responses)
-                return
+                if header.is_transactional and request.transactional_id is None:
+                    refusal = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_ID, None
+                elif header.is_transactional:
+                    self._verify(outcome, request, hosted, header, records, responses)
+                    return
+                else:
+                    self._step(outcome, request, hosted, header, records, responses)
+                    return
         if request.acks == 0:
             outcome.call.close(f"a batch was refused: {refusal[0].name}")
             return
@@ -227,8 +246,6 @@ class ProduceRequests:
             return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None, None
         if topic.name in INTERNAL_TOPICS:
             return KafkaErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic.name} is internal; clients cannot write to it", None
-        if request.transactional_id is not None:
-            return KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS, None
         if hosted is None or not hosted.leads:
             return KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, None, None
         if not partition.records:
@@ -237,6 +254,43 @@ class ProduceRequests:
             return *_too_large(len(partition.records), hosted.settings.max_message_bytes), None
         return None
 
+    def _verify(
+        self,
+        outcome: _Outcome,
+        request: ProduceRequest,
+        hosted: LocalReplica,
+        header: BatchHeader,
+        records: Buffer,
+        responses: list[ProducePartitionResponse],
+    ) -> None:
+        """Append a batch of a transaction, the first one once the coordinator has agreed (KIP-890)."""
+        version = outcome.call.version
+
+        def on_verified(error: KafkaErrorCode, guard: int) -> None:
+            outcome.waits_for -= 1
+            if error is KafkaErrorCode.NONE:
+                self._step(outcome, request, hosted, header, records, responses, guard)
+            elif request.acks == 0:
+                outcome.call.close(f"a batch was refused: {error.name}")
+            else:
+                index, start = hosted.partition.partition, hosted.log.start_offset
+                code, reason = _verification_error(version, error)
+                leader = self._leader(self._context.image.topics.get(hosted.partition.topic), index, code)
+                responses.append(_build_refusal(index, code, reason, None, leader=leader, log_start=start))
+            if outcome.began and not outcome.waits_for and request.acks != 0:
+                self._answer(outcome)
+
+        outcome.waits_for += 1
+        assert request.transactional_id is not None, "checked before"
+        self._verification.verify(
+            hosted,
+            request.transactional_id,
+            (header.producer_id, header.producer_epoch),
+            header.base_sequence,
+            on_verified,
+            adds=version >= RAISING_VERSION,
+        )
+
     def _step(
         self,
         outcome: _Outcome,
@@ -244,10 +298,10 @@ class ProduceRequests:
         hosted: LocalReplica,
         header: BatchHeader,
         records: Buffer,
-        index: int,
         responses: list[ProducePartitionResponse],
+        guard: int = 0,
     ) -> None:
-        log_end = hosted.log.end_offset
+        index, log_end = hosted.partition.partition, hosted.log.end_offset
 
         def on_answer(answer: Answer) -> None:
             if not isinstance(answer, AnswerProduce):  # CloseConnection: acks=0
@@ -277,7 +331,7 @@ class ProduceRequests:
             outcome.waits_for += 1
         token = self._replicas.token(on_answer)
         timeout_s = max(request.timeout_ms, 0) / 1000
-        self._replicas.step(hosted, Produce(token, request.acks, _info(header), timeout_s, (records,)))
+        self._replicas.step(hosted, Produce(token, request.acks, _info(header), timeout_s, (records,), guard))
         if request.acks == 0:
             self._replicas.forget(token)
 
@@ -319,8 +373,8 @@ def _check_header(version: int, header: BatchHeader, size: int) -> None:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "more than one batch for a partition", header.size)
     if header.is_control:
         raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "clients write no control batches")
-    if header.is_transactional:
-        raise InvalidBatch(KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
+    if header.is_transactional and (header.producer_id < 0 or header.base_sequence < 0):
+        raise InvalidBatch(KafkaErrorCode.INVALID_RECORD, "a batch of a transaction has a producer id and a sequence")
     if header.has_append_time:
         raise InvalidBatch(KafkaErrorCode.INVALID_TIMESTAMP, "the time of appending is not the producer's to set")
     if header.compression > ZSTD:
@@ -338,7 +392,12 @@ def _too_large(size: int, size_max: int) -> tuple[KafkaErrorCode, str]:
 def _info(header: BatchHeader) -> BatchInfo:
     """Returns the decider's view of a batch."""
     return BatchInfo(
-        header.last_offset_delta + 1, header.size, header.producer_id, header.producer_epoch, header.base_sequence
+        header.last_offset_delta + 1,
+        header.size,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        kind=BatchKind.TRANSACTIONAL if header.attributes & TRANSACTIONAL else BatchKind.PLAIN,
     )
 
 
@@ -356,6 +415,20 @@ def _find_stamp(hosted: LocalReplica, header: BatchHeader, base_offset: int, log
     except CorruptLog:
         return NO_STAMP
     return stored.max_timestamp if stored.base_offset == base_offset and stored.has_append_time else NO_STAMP
+
+
+def _verification_error(version: int, error: KafkaErrorCode) -> tuple[KafkaErrorCode, str | None]:
+    """Returns the error that makes a client of this version do what the coordinator's answer asks for, and the reason.
+
+    NOT_ENOUGH_REPLICAS makes it try again, and does not let it look for another leader.
+    """
+    if error in _TRY_AGAIN:
+        return KafkaErrorCode.NOT_ENOUGH_REPLICAS, f"the transaction's coordinator could not be asked: {error.name}"
+    if error is KafkaErrorCode.PRODUCER_FENCED:
+        return KafkaErrorCode.INVALID_PRODUCER_EPOCH, None
+    if error is KafkaErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
+        return KafkaErrorCode.INVALID_TXN_STATE, "the partition was not added to the transaction"
+    return error, None
 
 
 def _build_refusal(
