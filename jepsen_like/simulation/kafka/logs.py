@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from kafka_compat.markers import batch_info
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.model import BatchInfo
 from kafka_compat.protocol.batch_header import read_batch_header
@@ -44,15 +45,7 @@ class Batches:
 
 def _read(content: bytes) -> LoggedBatch:
     header = read_batch_header(content)
-    info = BatchInfo(
-        header.last_offset_delta + 1,
-        header.size,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.base_offset,
-        header.leader_epoch,
-    )
+    info = batch_info(header, content)
     first, *others = read_records(content)
     if first.key is None:
         return LoggedBatch(info, (first.value or b"").decode(), content, (), header.max_timestamp)

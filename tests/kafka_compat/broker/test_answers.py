@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from kafka_compat.broker.controller_node import ControllerNode
-from kafka_compat.broker.requests.cluster import ClusterRequests
 from kafka_compat.broker.requests.configs import ConfigRequests
 from kafka_compat.broker.requests.groups import GroupApiRequests
 from kafka_compat.broker.requests.logs import LogRequests
@@ -28,14 +26,12 @@ from kafka_compat.protocol.apis.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsRequestTopic,
 )
-from kafka_compat.protocol.apis.find_coordinator import FIND_COORDINATOR, FindCoordinatorRequest
 from kafka_compat.protocol.apis.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS,
     IncrementalAlterConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
 )
-from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
 from kafka_compat.protocol.apis.list_offsets import (
     LIST_OFFSETS,
     ListOffsetsPartition,
@@ -111,17 +107,17 @@ def test_features_are_those_that_these_brokers_have(broker: World) -> None:
     assert supported == {
         "group.version": (0, 0),
         "metadata.version": (30, 30),
-        "transaction.version": (0, 0),
+        "transaction.version": (0, 2),
         elr: (0, 1),
     }
-    assert finalized == {"metadata.version": 30, elr: 1}
+    assert finalized == {"metadata.version": 30, "transaction.version": 2, elr: 1}
     # Clients of version 3 cannot read a lowest level of 0.
     assert features(broker, 3) == ({"metadata.version": (30, 30)}, finalized)
 
 
 def test_a_feature_that_is_off_is_not_in_force() -> None:
     with world("eligible.leader.replicas.version=0") as made:
-        assert features(made, 4)[1] == {"metadata.version": 30}
+        assert features(made, 4)[1] == {"metadata.version": 30, "transaction.version": 2}
 
 
 # ---------------------------------------------------------------- KIP-430
@@ -173,27 +169,7 @@ def test_a_topic_of_unknown_id_has_no_name(broker: World, version: int, name: st
     assert (topic.error_code, topic.name) == (KafkaErrorCode.UNKNOWN_TOPIC_ID, name)
 
 
-# ---------------------------------------------------------------- transactions
-
-
-@pytest.mark.parametrize("version", range(1, 7))
-def test_a_coordinator_of_transactions_is_refused_at_once_with_a_reason(broker: World, version: int) -> None:
-    """The error is TRANSACTIONAL_ID_AUTHORIZATION_FAILED: after INVALID_REQUEST, librdkafka asks again until its
-    timeout has passed.
-    """
-    groups = GroupApiRequests(broker.context, None, TopicCreation(broker.context))  # type: ignore[arg-type]
-    keys = {"key": "t"} if version < 4 else {"coordinator_keys": ("t",)}
-    asked = ask(groups.find_coordinator, FIND_COORDINATOR, version, FindCoordinatorRequest(key_type=1, **keys))
-    found = asked.answer if version < 4 else asked.answer.coordinators[0]
-    assert found.error_code == KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert found.error_message == "transactions are not supported by these brokers"
-
-
-def test_a_transactional_producer_gets_no_id(broker: World) -> None:
-    requests = ClusterRequests(broker.context, ControllerNode(broker.context, lambda command, reason: None))
-    request = InitProducerIdRequest(transactional_id="t", transaction_timeout_ms=1000)
-    answer = ask(requests.init_producer_id, INIT_PRODUCER_ID, 5, request).answer
-    assert answer.error_code == KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+# ---------------------------------------------------------------- what is not there
 
 
 @pytest.mark.parametrize("version", [0, 1])

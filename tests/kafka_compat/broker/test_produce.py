@@ -38,7 +38,7 @@ class Broker:
 
     def __init__(self, made: World) -> None:
         self.world = made
-        self.produces = ProduceRequests(made.context, made.replicas)
+        self.produces = ProduceRequests(made.context, made.replicas, made.verification)
         made.topic("t", partitions=3)
 
     @property
@@ -95,7 +95,12 @@ LONG = encode_varint(200) + records(0)[1:]
         (batch(b"", count=0, last_offset_delta=-1), "INVALID_RECORD", "0 records, last offset delta -1"),
         (batch(records(0, 0), count=2, last_offset_delta=5), "INVALID_RECORD", "2 records, last offset delta 5"),
         (batch(records(0), attributes=0x20), "INVALID_RECORD", "no control batches"),
-        (batch(records(0), attributes=0x10), "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "transactions are not supported"),
+        (batch(records(0), attributes=0x10), "INVALID_RECORD", "has a producer id and a sequence"),
+        (
+            batch(records(0), attributes=0x10, producer_id=5, producer_epoch=0, base_sequence=0),
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+            "needs the transactional id",
+        ),
         (batch(records(0), producer_id=5, producer_epoch=0), "INVALID_RECORD", None),
         (batch(records(0), producer_id=5, base_sequence=0), "INVALID_RECORD", None),
         (batch(records(0), count=3, last_offset_delta=2), "INVALID_RECORD", "3 records in 9 bytes"),

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kafka_compat.broker.producers import kept_of, snapshots_of
+from kafka_compat.broker.producers import kept_of, snapshots_of, transactions_of
 from kafka_compat.broker.replicas import LOGS_AT_ONCE
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.topics import TopicRequests
@@ -13,7 +13,13 @@ from kafka_compat.controller.image import TopicImage
 from kafka_compat.model import OFFSETS_TOPIC, PartitionState, TopicPartition
 from kafka_compat.partition.effects import AnswerProduce, CloseConnection
 from kafka_compat.partition.events import LogStartDue, Produce
-from kafka_compat.partition.model import BatchInfo, ProducerSnapshot, SequenceRange
+from kafka_compat.partition.model import (
+    AbortedTransaction,
+    BatchInfo,
+    ProducerSnapshot,
+    SequenceRange,
+    TransactionsSnapshot,
+)
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
 from kafka_compat.protocol.apis.delete_records import (
     DELETE_RECORDS,
@@ -178,8 +184,10 @@ def test_a_refused_produce_without_acks_closes_the_connection() -> None:
 
 
 def test_producers_survive_the_way_to_the_disk_and_back() -> None:
-    known = (ProducerSnapshot(5, 1, (SequenceRange(2**31 - 2, 1, 10, 14),), 3.0),)
-    assert snapshots_of(kept_of(known, 1_000_000), 1_000_000) == known
+    known = (ProducerSnapshot(5, 1, (SequenceRange(2**31 - 2, 1, 10, 14),), 3.0, 2),)
+    transactions = TransactionsSnapshot(((5, 10),), ((2, 3),), (AbortedTransaction(5, 2, 3),))
+    kept = kept_of(known, transactions, 1_000_000)
+    assert (snapshots_of(kept, 1_000_000), transactions_of(kept)) == (known, transactions)
 
 
 def test_records_of_the_offsets_topic_are_not_deleted_for_a_client() -> None:

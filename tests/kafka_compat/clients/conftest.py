@@ -24,6 +24,7 @@ QUICK = {
     "broker.session.timeout.ms": "3000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
     "auto.create.topics.enable": "false",
     "replica.lag.time.max.ms": "5000",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -241,17 +241,6 @@ def test_older_clients_replace_all_settings_of_a_topic(bootstrap: str, new_topic
 # ---------------------------------------------------------------- what is not there
 
 
-def test_transactions_are_there_or_refused_with_a_reason_and_no_timeout(bootstrap: str) -> None:
-    """confluent-kafka-python#842: a producer only timed out."""
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": uuid.uuid4().hex, "log_level": 0})
-    try:
-        producer.init_transactions(WITHIN_S)
-    except KafkaException as refused:
-        error = refused.args[0]
-        assert error.name() == "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-        assert "transactions are not supported by these brokers" in error.str()
-
-
 def test_the_newer_group_protocol_is_there_or_refused_with_a_reason(bootstrap: str, topic: str, group: str) -> None:
     """KAFKA-17536: a consumer waited without end."""
     consumer = Consumer(

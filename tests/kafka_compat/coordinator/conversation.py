@@ -6,7 +6,8 @@ Commands; `a` is any name of a client, whose id and generation are remembered fr
     join a v=5 static=i session=10 rebalance=60 type=consumer protocols=range:t,rr:t id= group=g
     sync a b:P0 a:P1 v=5 id= gen= static= type= name=    assignments by client
     beat a      leave a b static=i     heartbeats; removes clients (or the static members alone)
-    commit a t/0=5 t/1=6:note gen= id=      fetch a t/0 ...      fetch a *
+    commit a t/0=5 t/1=6:note gen= id=      fetch a t/0 ...      fetch a *      fetch a t/0 stable=1
+    txncommit a t/0=5 producer=7,0     marker 7 commit      the end of a producer's transaction is committed
     forget a t/0     list states=stable types=classic     describe g     delete g h     topics t
     written 3     failed 3 NOT_ENOUGH_REPLICAS     wait 10     resign     show
     load        a new coordinator on what was written or is under way, still loading; `loaded` ends that
@@ -27,10 +28,10 @@ from kafka_compat.coordinator.events import (
     GroupRequestArrived,
     GroupTimePassed,
     LoadFinished,
-    Record,
     RecordsLoaded,
     Resigned,
     TopicsRemoved,
+    TransactionEnded,
     WriteFailed,
     Written,
 )
@@ -46,6 +47,11 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitPartition, Offs
 from kafka_compat.protocol.apis.offset_delete import OffsetDeletePartition, OffsetDeleteRequest, OffsetDeleteTopic
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchGroup, OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.apis.sync_group import SyncGroupAssignment, SyncGroupRequest
+from kafka_compat.protocol.apis.transactions import (
+    TxnOffsetCommitPartition,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitTopic,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.coordinator.texts import response_text
 
@@ -59,8 +65,8 @@ class Conversation:
     def __init__(self) -> None:
         self.config = CoordinatorConfig()
         self.now = 0.0
-        self.log: dict[int, tuple[Record, ...]] = {}
-        self.loaded: list[Record] = []
+        self.log: dict[int, CoordinatorEvent] = {}
+        self.loaded: list[CoordinatorEvent] = []
         self.clients: dict[int, str] = {}
         self.ids: dict[str, str] = {}
         self.generations: dict[str, int] = {}
@@ -103,10 +109,15 @@ class Conversation:
             case "resign":
                 yield from self.step(Resigned())
             case "load":
-                self.loaded += [record for records in self.log.values() for record in records]
+                self.loaded += self.log.values()
                 self.log.clear()
                 self.coordinator = GroupCoordinator(self.config)
-                yield from self.step(RecordsLoaded(tuple(self.loaded)))
+                for event in self.loaded:
+                    yield from self.step(event)
+            case "marker":
+                ended = TransactionEnded(int(plain[0]), plain[1] == "commit")
+                self.log[-len(self.log) - 1] = ended
+                yield from self.step(ended)
             case "loaded":
                 yield from self.step(LoadFinished(self.time_ms))
             case "show":
@@ -194,8 +205,9 @@ class Conversation:
     def text(self, effect: CoordinatorEffect) -> str:
         match effect:
             case AppendRecords(write_id=write_id, records=records):
-                self.log[write_id] = records
-                return f"write {write_id}: " + "; ".join(record_text(*record) for record in records)
+                self.log[write_id] = RecordsLoaded(records, effect.producer[0])
+                producer = "" if effect.producer[0] < 0 else f" of {effect.producer[0]},{effect.producer[1]}"
+                return f"write {write_id}{producer}: " + "; ".join(record_text(*record) for record in records)
             case GroupAnswer(token=token, response=response):
                 client = self.clients.pop(token)
                 if isinstance(response, JoinGroupResponse):
@@ -259,7 +271,36 @@ def offset_request(
                 for topic in topics
             )
             wanted = None if plain[1:] == ["*"] else asked
-            return 8, OffsetFetchRequest(groups=(OffsetFetchGroup(group_id=group, topics=wanted),))
+            stable = "stable" in options
+            return 8, OffsetFetchRequest(
+                groups=(OffsetFetchGroup(group_id=group, topics=wanted),), require_stable=stable
+            )
+        case "txncommit":
+            producer, epoch = map(int, options["producer"].split(","))
+            return 3, TxnOffsetCommitRequest(
+                transactional_id="x",
+                group_id=group,
+                producer_id=producer,
+                producer_epoch=epoch,
+                generation_id=generation,
+                member_id=member_id,
+                group_instance_id=options.get("static"),
+                topics=tuple(
+                    TxnOffsetCommitTopic(
+                        name=topic,
+                        partitions=tuple(
+                            TxnOffsetCommitPartition(
+                                partition_index=int(partition),
+                                committed_offset=int(value.partition(":")[0]),
+                                committed_metadata=value.partition(":")[2] or None,
+                            )
+                            for name, partition, value in parts
+                            if name == topic
+                        ),
+                    )
+                    for topic in topics
+                ),
+            )
         case "forget":
             return 0, OffsetDeleteRequest(
                 group_id=group,

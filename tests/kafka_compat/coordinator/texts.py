@@ -13,6 +13,7 @@ from kafka_compat.protocol.apis.offset_commit import OffsetCommitResponse
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteResponse
 from kafka_compat.protocol.apis.offset_fetch import OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupResponse
+from kafka_compat.protocol.apis.transactions import TxnOffsetCommitResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 
@@ -52,15 +53,17 @@ def response_text(response: GroupResponse) -> str:
             return f"listed {error(response.error_code)} {groups}".rstrip()
         case DeleteGroupsResponse():
             return "deleted " + " ".join(f"{each.group_id}={error(each.error_code)}" for each in response.results)
-        case OffsetCommitResponse() | OffsetFetchResponse() | OffsetDeleteResponse():
+        case OffsetCommitResponse() | TxnOffsetCommitResponse() | OffsetFetchResponse() | OffsetDeleteResponse():
             return offsets_text(response)
         case _:
             assert_never(response)
 
 
-def offsets_text(response: OffsetCommitResponse | OffsetFetchResponse | OffsetDeleteResponse) -> str:
+def offsets_text(
+    response: OffsetCommitResponse | TxnOffsetCommitResponse | OffsetFetchResponse | OffsetDeleteResponse,
+) -> str:
     match response:
-        case OffsetCommitResponse():
+        case OffsetCommitResponse() | TxnOffsetCommitResponse():
             return "commit " + " ".join(
                 f"{topic.name}/{partition.partition_index}={error(partition.error_code)}"
                 for topic in response.topics
@@ -82,6 +85,7 @@ def offsets_text(response: OffsetCommitResponse | OffsetFetchResponse | OffsetDe
                         f"{topic.name}/{partition.partition_index}={partition.committed_offset}"
                         f"{'@' + str(partition.committed_leader_epoch) if partition.committed_leader_epoch >= 0 else ''}"
                         f"{':' + partition.metadata if partition.metadata else ''}"
+                        f"{' ' + error(partition.error_code) if partition.error_code else ''}"
                         for topic in group.topics
                         for partition in topic.partitions
                     )

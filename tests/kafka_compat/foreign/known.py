@@ -6,7 +6,6 @@ The first matching pattern counts.
 from collections.abc import Mapping
 from typing import Final
 
-_NO_TRANSACTIONS: Final = "no transactions"
 _LEADERS_ALONE: Final = "consumers fetch from leaders alone (KIP-392 is not implemented)"
 _REASON_GIVEN: Final = "the answer says why"
 _KAFKAS_OWN: Final = "an error of Kafka's own, where one with a meaning exists"
@@ -16,8 +15,6 @@ _CLUSTER_LEVEL: Final = "with KIP-966 Apache's controller sets min.insync.replic
 KNOWN: Final[Mapping[tuple[str, str, str], str]] = {
     ("ApiVersions", "*", "api_keys*"): "fewer APIs are served; docs/kafka.md has the table",
     ("ApiVersions", "*", "*_features*"): "only what these brokers have; metadata.version has one level",
-    ("InitProducerId", "transactional id *", "*"): _NO_TRANSACTIONS,
-    ("FindCoordinator", "key 't' of type 1", "*"): _NO_TRANSACTIONS,
     ("FindCoordinator", "*", "*node_id"): "the partition of the offsets topic lies on another broker",
     ("FindCoordinator", "*", "*error_message"): _REASON_GIVEN,
     ("Produce", "a stamped batch", "*"): "Apache's leader takes it and changes the times of its records",
@@ -27,7 +24,6 @@ KNOWN: Final[Mapping[tuple[str, str, str], str]] = {
     ("Produce", "*", "*log_start_offset"): _BOUNDS,
     ("Produce", "*", "*error_code"): _KAFKAS_OWN,
     ("Fetch", "of another leader", "*"): _LEADERS_ALONE,
-    ("Fetch", "*", "*aborted_transactions"): _NO_TRANSACTIONS,
     (
         "Fetch",
         "a last epoch to come",

@@ -9,7 +9,10 @@ Commands (`B` is a broker, `A>B` a link, 0 the controller):
     start N [NAME=VALUE ...]     N brokers, all in the ISR, 1 leads in epoch 1; settings of PartitionConfig;
                                  then stabilize, unseen
     produce B TEXT [acks=A] [id=PID,EPOCH,SEQUENCE] [count=N] [size=BYTES] [timeout=S]
-    consume B OFFSET [epoch=E] [last=E] [min=BYTES]     waits half a second at most
+                                 with `txn`, in a transaction; guard=G is what `verify` gave
+    verify B PID,EPOCH,SEQUENCE  the first batch of a transaction is to be verified
+    marker B PID,EPOCH commit|abort [by=E] [version=V]  ends it; `by` is the epoch of the coordinator
+    consume B OFFSET [epoch=E] [last=E] [min=BYTES]     waits half a second at most; `committed` reads committed only
     latest B [epoch=E] / end B EPOCH [epoch=E]          ListOffsets, OffsetsForLeaderEpoch
     trim B OFFSET [client]       retention, or DeleteRecords
     deliver A>B [N]              the first N messages (default 1) of a link arrive
@@ -43,6 +46,7 @@ from kafka_compat.partition.effects import (
     AnswerLatestOffset,
     AnswerLogStart,
     AnswerProduce,
+    AnswerVerification,
     AppendBatches,
     CloseConnection,
     Effect,
@@ -64,8 +68,9 @@ from kafka_compat.partition.events import (
     PartitionRemoved,
     Produce,
     ProducerExpiryDue,
+    VerificationAsked,
 )
-from kafka_compat.partition.model import BatchInfo, PartitionConfig
+from kafka_compat.partition.model import BatchInfo, BatchKind, PartitionConfig
 from kafka_compat.partition.render import render
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.partition.world import BATCH_BYTES, CONTROLLER, World
@@ -114,10 +119,28 @@ class PartitionConversation:
     def do_produce(self, broker: str, text: str, *words: str) -> None:
         options = _options(words)
         ids = tuple(int(part) for part in options.get("id", "-1,-1,-1").split(","))
-        batch = BatchInfo(int(options.get("count", 1)), int(options.get("size", BATCH_BYTES)), *ids)
+        kind = BatchKind.TRANSACTIONAL if "txn" in words else BatchKind.PLAIN
+        batch = BatchInfo(
+            int(options.get("count", 1)), int(options.get("size", BATCH_BYTES)), ids[0], ids[1], ids[2], kind=kind
+        )
         self.world.token += 1
         acks, timeout = int(options.get("acks", -1)), float(options.get("timeout", 5))
-        self.world.step(int(broker), Produce(self.world.token, acks, batch, timeout, text))
+        guard = int(options.get("guard", 0))
+        self.world.step(int(broker), Produce(self.world.token, acks, batch, timeout, text, guard))
+
+    def do_verify(self, broker: str, ids: str) -> None:
+        self.world.token += 1
+        self.world.step(int(broker), VerificationAsked(self.world.token, *map(int, ids.split(","))))
+
+    def do_marker(self, broker: str, ids: str, kind: str, *words: str) -> None:
+        options = _options(words)
+        producer, epoch = map(int, ids.split(","))
+        self.world.token += 1
+        batch = BatchInfo(
+            1, 78, producer, epoch, kind=BatchKind[kind.upper()], coordinator_epoch=int(options.get("by", 0))
+        )
+        version = int(options.get("version", 0))
+        self.world.step(int(broker), Produce(self.world.token, -1, batch, 5.0, kind, transaction_version=version))
 
     def do_consume(self, broker: str, offset: str, *words: str) -> None:
         options = _options(words)
@@ -127,11 +150,13 @@ class PartitionConversation:
             leader_epoch=int(options.get("epoch", -1)),
             last_fetched_epoch=int(options.get("last", -1)),
             min_bytes=int(options.get("min", 1)),
+            read_committed="committed" in words,
         )
 
     def do_latest(self, broker: str, *words: str) -> None:
         self.world.token += 1
-        self.world.step(int(broker), LatestOffsetAsked(self.world.token, int(_options(words).get("epoch", -1))))
+        epoch = int(_options(words).get("epoch", -1))
+        self.world.step(int(broker), LatestOffsetAsked(self.world.token, epoch, "committed" in words))
 
     def do_end(self, broker: str, epoch: str, *words: str) -> None:
         self.world.token += 1
@@ -266,6 +291,8 @@ def say(effect: Effect) -> str:
             return f"asks #{effect.request} for isr={isr} e{effect.leader_epoch} p{effect.partition_epoch}"
         case AnswerProduce(token=token, error=error, base_offset=base):
             return f"answers produce #{token}: {error.name}{f' at {base}' if base >= 0 else ''}"
+        case AnswerVerification(token=token, error=error, guard=guard):
+            return f"answers #{token}: {error.name} guard {guard}"
         case CloseConnection(token=token, error=error):
             return f"closes the connection of #{token}: {error.name}"
         case AnswerFetch():
@@ -303,7 +330,8 @@ def _show_fetch(effect: AnswerFetch) -> str:
         return effect.error.name
     if effect.diverging is not None:
         return f"diverging, epoch {effect.diverging.epoch} ends at {effect.diverging.end_offset}"
-    return f"[{effect.start},{effect.end}) hw={effect.high_watermark}"
+    stable = f" stable={effect.last_stable}" if effect.last_stable != effect.high_watermark else ""
+    return f"[{effect.start},{effect.end}) hw={effect.high_watermark}{stable}"
 
 
 def renew(script: str) -> str:

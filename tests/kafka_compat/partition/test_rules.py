@@ -121,9 +121,11 @@ def test_a_snapshot_keeps_how_long_a_producer_was_idle() -> None:
     assert len(restored) == 0
 
 
-def test_a_snapshot_without_batches_is_refused() -> None:
-    with pytest.raises(ValueError, match="producer 7 without batches"):
-        ProducerStates(9).restore([ProducerSnapshot(7, 0, ())], 0.0)
+def test_a_producer_of_whom_only_a_marker_is_known_begins_at_sequence_0() -> None:
+    states = ProducerStates(9)
+    states.restore([ProducerSnapshot(7, 1, ())], 0.0)
+    assert states.check(batch(1, epoch=1)) is KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert states.check(batch(0, epoch=1)) is KafkaErrorCode.NONE
 
 
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 1), st.integers(1, 3)), max_size=20), st.integers(0, 20))
@@ -144,7 +146,8 @@ def test_a_replay_from_any_snapshot_gives_the_same_state(writes: list[tuple[int,
     for appended in log:
         assert leader.check(appended) is KafkaErrorCode.NONE
         leader.record(appended, appended.base_offset, 0.0)
-    assert replay(replay((), log[:at]), log[at:]) == leader.snapshot(0.0)
+    before, transactions = replay((), log[:at])
+    assert replay(before, log[at:], transactions=transactions)[0] == leader.snapshot(0.0)
 
 
 # ---------------------------------------------------------------- waits

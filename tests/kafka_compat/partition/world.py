@@ -9,6 +9,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from typing import Any
+
 import attrs
 
 from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
@@ -19,6 +21,7 @@ from kafka_compat.partition.effects import (
     AnswerLatestOffset,
     AnswerLogStart,
     AnswerProduce,
+    AnswerVerification,
     AppendBatches,
     CloseConnection,
     Effect,
@@ -187,13 +190,15 @@ class Broker:
         for batch in self.log:
             if not epochs or epochs[-1].epoch != batch.info.leader_epoch:
                 epochs.append(EpochBegin(batch.info.leader_epoch, batch.info.base_offset))
+        producers, transactions = replay((), [batch.info for batch in self.log])
         return RecoveredReplica(
             log_start=self.log_start,
             log_end=self.log_end,
             durable_end=self.flushed,
             high_watermark=self.high_watermark,
             leader_epochs=tuple(epochs),
-            producers=replay((), [batch.info for batch in self.log]),
+            producers=producers,
+            transactions=transactions,
         )
 
 
@@ -375,7 +380,7 @@ class World:
         self.step(broker_id, Produce(token, acks, BatchInfo(count, BATCH_BYTES, *ids), 5.0, text))
         return token
 
-    def consume(self, broker_id: int, offset: int, **bounds: int) -> int:
+    def consume(self, broker_id: int, offset: int, **bounds: Any) -> int:
         self.token += 1
         self.step(broker_id, ConsumerFetch(self.token, offset, FETCH_WAIT_S, **bounds))
         return self.token
@@ -438,7 +443,7 @@ class World:
                 broker.log = [batch for batch in broker.log if batch.end <= end]
                 broker.flushed = min(broker.flushed, broker.log_end)
                 rebuilt = replay((), [batch.info for batch in broker.log])
-                broker.truncating = Truncated(broker.log_end, rebuilt)
+                broker.truncating = Truncated(broker.log_end, *rebuilt)
             case ResetLog(start=start):
                 broker.log, broker.log_start, broker.flushed = [], start, start
             case MoveLogStart(log_start=log_start):
@@ -465,6 +470,7 @@ class World:
                     self.acked.append((base_offset, self.texts[token]))
             case (
                 AnswerProduce()
+                | AnswerVerification()
                 | CloseConnection()
                 | AnswerEpochEnd()
                 | AnswerLatestOffset()

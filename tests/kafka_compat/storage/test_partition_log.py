@@ -154,7 +154,7 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     with pytest.raises(NoSpace):
         log.append_as_leader([batch(size=1000)], 9)
     assert read_all(log) == before
-    log.write_snapshot(dict.fromkeys(range(100), (0, ((0, 0, 0, 0),))))
+    log.write_snapshot(ProducerStates(dict.fromkeys(range(100), (0, ((0, 0, 0, 0),)))))
     assert read_all(log) == before
     disk.capacity_bytes = None
     log.append_as_leader([batch(size=1000)], 9)
@@ -318,8 +318,8 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
 
 
 def replay(log: PartitionLog) -> ProducerStates:
-    producers: ProducerStates = {}
-    replay_into(producers, log.headers())
+    producers = ProducerStates()
+    replay_into(producers, log.walk())
     return producers
 
 
@@ -336,8 +336,8 @@ def test_producers_are_known_after_a_restart_with_and_without_snapshots(taken_at
     store.flush()
     found = reopen(fate(disk, 3))
     assert found.take_producers() == expected
-    assert found.take_producers() == {}
-    assert {each: epoch for each, (epoch, _) in expected.items()} == {0: 1, 1: 1, 2: 1}
+    assert found.take_producers() == ProducerStates()
+    assert {each: epoch for each, (epoch, _) in expected.by_id.items()} == {0: 1, 1: 1, 2: 1}
 
 
 def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
@@ -345,10 +345,10 @@ def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
     disk = memory_disk()
     _, log = new_log(disk)
     log.append_as_leader([batch(producer=(1, 0, 0))], 0)
-    log.write_snapshot({5: (9, ((1, 2, 3, 4),))})
+    log.write_snapshot(ProducerStates({5: (9, ((1, 2, 3, 4),))}))
     log.append_as_leader([batch(2, times=7, producer=(1, 0, 1))], 0)
     found = reopen(kill(disk, 0))
-    assert found.take_producers() == {5: (9, ((1, 2, 3, 4),)), 1: (0, ((1, 2, 2, 7),))}
+    assert found.take_producers().by_id == {5: (9, ((1, 2, 3, 4),)), 1: (0, ((1, 2, 2, 7),))}
 
 
 def test_a_snapshot_is_due_when_a_segment_ends_and_after_many_bytes() -> None:
@@ -358,7 +358,7 @@ def test_a_snapshot_is_due_when_a_segment_ends_and_after_many_bytes() -> None:
         log.append_as_leader([batch(size=900)], 0)
         due.append(log.snapshot_due)
         if log.snapshot_due:
-            log.write_snapshot({})
+            log.write_snapshot(ProducerStates())
             assert not log.snapshot_due
     assert due == [*[False] * 3, True, *[False] * 2, True]
     log.segment_bytes = 1 << 30

@@ -49,8 +49,8 @@ class LogState:
 
     def producers(self) -> ProducerStates:
         """Of the batches that are still there."""
-        found: ProducerStates = {}
-        replay_into(found, map(read_batch_header, self.batches))
+        found = ProducerStates()
+        replay_into(found, ((read_batch_header(each), each) for each in self.batches))
         return found
 
 
@@ -70,7 +70,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         """The log after each append since the last flush, without the trims since then."""
         self.starts = [0]
         self.after: LogState | None = None
-        self.known: ProducerStates = {}
+        self.known = ProducerStates()
         """The replica's knowledge of its producers, which survives trims."""
         self.written = 0
 
@@ -114,7 +114,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
             assert self.log.append_as_leader(sent, epoch)[1] == offset
         else:
             assert self.log.append_as_follower(stored)[1] == offset
-        replay_into(self.known, map(read_batch_header, stored))
+        replay_into(self.known, ((read_batch_header(each), each) for each in stored))
 
     def truncate(self, data: st.DataObject) -> None:
         offset = data.draw(st.integers(max(0, self.log.start_offset - 3), self.log.end_offset + 1))
@@ -131,7 +131,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.after = LogState((), offset, offset)
         self.log.reset(offset)
         self.note_flush(self.after)
-        self.known = {}
+        self.known = ProducerStates()
 
     def trim(self, data: st.DataObject) -> None:
         start = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
@@ -198,10 +198,10 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.note_flush(found)
         self.known = known = self.log.take_producers()
         # A snapshot may know more, of batches that were trimmed, but of those that are there it knows the same.
-        for producer, (epoch, batches) in found.producers().items():
-            assert known[producer][0] == epoch
-            assert known[producer][1][-len(batches) :] == batches
-            assert all(each[2] < found.start + 5 for each in known[producer][1][: -len(batches)])
+        for producer, (epoch, batches) in found.producers().by_id.items():
+            assert known.by_id[producer][0] == epoch
+            assert known.by_id[producer][1][-len(batches) :] == batches
+            assert all(each[2] < found.start + 5 for each in known.by_id[producer][1][: -len(batches)])
 
     @invariant()
     def agrees(self) -> None:

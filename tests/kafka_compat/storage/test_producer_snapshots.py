@@ -2,6 +2,7 @@
 
 import itertools
 
+import msgpack
 import pytest
 
 from kafka_compat.protocol.batch_header import BatchHeader
@@ -13,14 +14,22 @@ from kafka_compat.storage.producer_snapshots import (
     encode_producers,
     replay_into,
 )
+from log.frame import checksum
 from log.memory_disk import MemoryDisk
 from tests.kafka_compat.storage.partition_model import memory_disk
 
-STATES: ProducerStates = {7: (2, ((0, 4, 9, 1000), (5, 5, 10, 1001))), 2**40: (0, ())}
+STATES = ProducerStates(
+    {7: (2, ((0, 4, 9, 1000), (5, 5, 10, 1001))), 2**40: (0, ())}, {7: 3}, {7: 9}, [(3, 5)], [(7, 3, 5)]
+)
+NOTHING = ProducerStates()
 
 
 def header(offset: int, count: int, producer: int, epoch: int, sequence: int, time: int = 5) -> BatchHeader:
     return BatchHeader(offset, 0, 0, 2, 0, 0, count - 1, time, time, producer, epoch, sequence, count)
+
+
+def replay(producers: ProducerStates, *headers: BatchHeader) -> None:
+    replay_into(producers, ((each, b"") for each in headers))
 
 
 def snapshots() -> tuple[MemoryDisk, ProducerSnapshots]:
@@ -30,29 +39,33 @@ def snapshots() -> tuple[MemoryDisk, ProducerSnapshots]:
 
 
 def test_the_last_five_batches_of_an_epoch_are_kept() -> None:
-    producers: ProducerStates = {}
-    replay_into(producers, (header(each * 2, 2, 7, 1, each * 2) for each in range(7)))
-    assert producers == {7: (1, tuple((at, at + 1, at + 1, 5) for at in (4, 6, 8, 10, 12)))}
-    replay_into(
-        producers,
-        [header(14, 3, 7, 2, 0, 9), header(17, 1, -1, -1, -1), header(17, 1, 9, 0, -1), header(18, 1, 8, 0, 3)],
+    producers = ProducerStates()
+    replay(producers, *(header(each * 2, 2, 7, 1, each * 2) for each in range(7)))
+    assert producers.by_id == {7: (1, tuple((at, at + 1, at + 1, 5) for at in (4, 6, 8, 10, 12)))}
+    replay(
+        producers, header(14, 3, 7, 2, 0, 9), header(17, 1, -1, -1, -1), header(17, 1, 9, 0, -1), header(18, 1, 8, 0, 3)
     )
-    assert producers == {7: (2, ((0, 2, 16, 9),)), 8: (0, ((3, 3, 18, 5),))}
+    assert producers.by_id == {7: (2, ((0, 2, 16, 9),)), 8: (0, ((3, 3, 18, 5),))}
 
 
 def test_sequences_go_on_at_zero_after_the_greatest() -> None:
-    producers: ProducerStates = {}
-    replay_into(producers, [header(0, 1, 1, 0, 2**31 - 1), header(1, 4, 2, 0, 2**31 - 2)])
-    assert [each[1][0][:2] for each in producers.values()] == [(2**31 - 1, 2**31 - 1), (2**31 - 2, 1)]
+    producers = ProducerStates()
+    replay(producers, header(0, 1, 1, 0, 2**31 - 1), header(1, 4, 2, 0, 2**31 - 2))
+    assert [each[1][0][:2] for each in producers.by_id.values()] == [(2**31 - 1, 2**31 - 1), (2**31 - 2, 1)]
 
 
 def test_what_is_written_is_read() -> None:
-    for states in ({}, STATES):
+    for states in (NOTHING, STATES):
         assert decode_producers(encode_producers(states)) == states
     disk, kept = snapshots()
     kept.write(11, STATES)
     assert kept.newest() == (11, STATES)
     assert ProducerSnapshots(disk, "log").newest() == (11, STATES)
+
+
+def test_a_snapshot_of_an_earlier_release_has_no_transactions() -> None:
+    content: bytes = msgpack.packb([1, STATES.by_id])
+    assert decode_producers(content + checksum(content).to_bytes(4, "little")) == ProducerStates(STATES.by_id)
 
 
 def test_no_damage_is_taken_for_a_snapshot() -> None:
@@ -67,7 +80,7 @@ def test_no_damage_is_taken_for_a_snapshot() -> None:
 def test_an_older_snapshot_is_taken_when_the_newest_is_damaged(bit: int) -> None:
     disk, kept = snapshots()
     kept.write(11, STATES)
-    kept.write(20, {})
+    kept.write(20, NOTHING)
     disk.flip_bit(f"log/{20:020}.producers", bit % 40)
     assert kept.newest() == (11, STATES)
     disk.flip_bit(f"log/{11:020}.producers", bit)
@@ -95,18 +108,18 @@ def test_other_files_are_left_alone() -> None:
 def test_a_snapshot_that_left_does_not_come_back_once_the_log_is_cut() -> None:
     """Its name is still on the disk until the directory is synced."""
     disk, kept = snapshots()
-    kept.write(5, {})
+    kept.write(5, NOTHING)
     kept.write(6, STATES)
     disk.sync_directory("log")
     for offset in (8, 9):
-        kept.write(offset, {})
+        kept.write(offset, NOTHING)
     kept.remove_after(7)
     found = ProducerSnapshots(disk.durable_copy(), "log")
     assert found.offsets == []
-    kept.write(3, {})
+    kept.write(3, NOTHING)
     disk.sync_directory("log")
     for offset in (4, 5):
-        kept.write(offset, {})
+        kept.write(offset, NOTHING)
     after_kill = ProducerSnapshots(disk, "log")
     after_kill.remove_after(5)
     assert 3 not in ProducerSnapshots(disk.durable_copy(), "log").offsets
@@ -114,7 +127,7 @@ def test_a_snapshot_that_left_does_not_come_back_once_the_log_is_cut() -> None:
 
 def test_an_opened_log_costs_no_sync_of_its_directory() -> None:
     disk, kept = snapshots()
-    kept.write(5, {})
+    kept.write(5, NOTHING)
     seen: list[str] = []
     disk.before_call = lambda operation, path: seen.append(operation)
     ProducerSnapshots(disk, "log").remove_after(5, cutting=False)

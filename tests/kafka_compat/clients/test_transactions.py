@@ -1,0 +1,73 @@
+"""Transactions of unmodified clients: all of one or nothing, for readers of committed records and for groups."""
+
+from collections.abc import Callable
+
+import confluent_kafka
+import pytest
+
+from tests.kafka_compat.clients.adapters import PATIENCE_S
+from tests.kafka_compat.clients.conftest import new_name
+from tests.kafka_compat.clients.transactors import Fenced, read, transactor
+
+LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
+OTHERS = {"confluent-kafka": "kafka-python", "kafka-python": "aiokafka", "aiokafka": "confluent-kafka"}
+"""Who reads what a library has written: the bytes are Kafka's, not a library's."""
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    """The committed offset of partition 0, below zero without one."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], PATIENCE_S)
+    consumer.close()
+    return int(found.offset)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_committed_transaction_is_read_whole_and_an_aborted_one_not_at_all(
+    library: str, bootstrap: str, new_topic: Callable[..., str], group: str
+) -> None:
+    topic = new_topic(2)
+    with transactor(library, bootstrap, new_name("id")) as producer:
+        for number, commits in enumerate((True, False, True)):
+            producer.begin()
+            for partition in (0, 1):
+                producer.send(topic, partition, b"%d" % number)
+            producer.send_offset(topic, 0, 10 + number, group)
+            producer.end(commits=commits)
+            assert committed(bootstrap, group, topic) == (12 if number == 2 else 10)
+    for reader in (library, OTHERS[library]):
+        assert read(reader, bootstrap, topic, 2, committed=True) == {0: [b"0", b"2"], 1: [b"0", b"2"]}
+    assert read(library, bootstrap, topic, 2, committed=False) == {0: [b"0", b"1", b"2"], 1: [b"0", b"1", b"2"]}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_newer_producer_fences_the_one_before_and_aborts_its_transaction(
+    library: str, bootstrap: str, topic: str
+) -> None:
+    name = new_name("id")
+    with transactor(library, bootstrap, name) as zombie:
+        zombie.begin()
+        zombie.send(topic, 0, b"of the zombie")
+        with transactor(library, bootstrap, name) as producer:
+            with pytest.raises(Fenced):
+                zombie.end(commits=True)
+            producer.begin()
+            producer.send(topic, 0, b"of the newer")
+            producer.end(commits=True)
+    assert read(library, bootstrap, topic, 1, committed=True) == {0: [b"of the newer"]}
+
+
+def test_an_open_transaction_hides_what_follows_it(bootstrap: str, topic: str) -> None:
+    """Until its end a reader of committed records gets neither it nor what was committed behind it."""
+    with (
+        transactor("confluent-kafka", bootstrap, new_name("id")) as first,
+        transactor("confluent-kafka", bootstrap, new_name("id")) as second,
+    ):
+        first.begin()
+        first.send(topic, 0, b"first")
+        second.begin()
+        second.send(topic, 0, b"second")
+        second.end(commits=True)
+        assert read("confluent-kafka", bootstrap, topic, 1, committed=True) == {0: []}
+        first.end(commits=True)
+    assert read("confluent-kafka", bootstrap, topic, 1, committed=True) == {0: [b"first", b"second"]}
