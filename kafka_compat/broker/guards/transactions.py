@@ -79,13 +79,15 @@ def guard_add_partitions(access: Access, version: int, request: AddPartitionsToT
         if access.may(AclOperation.CLUSTER_ACTION, CLUSTER):
             return Admitted(request)
         return Denied(AddPartitionsToTxnResponse(error_code=CLUSTER_FAILED))
-    if not _may_write(access, request.transactional_id):
-        return Denied(AddPartitionsToTxnResponse(results=_results(request.topics, TRANSACTION_FAILED)))
-    allowed, denied = split(access, AclOperation.WRITE, TOPIC, request.topics, lambda topic: topic.name)
+    if not _may_write(access, request.v3_and_below_transactional_id):
+        refused = _results(request.v3_and_below_topics, TRANSACTION_FAILED)
+        return Denied(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
+    allowed, denied = split(access, AclOperation.WRITE, TOPIC, request.v3_and_below_topics, lambda topic: topic.name)
     if not denied:
         return Admitted(request)
     others = _results(allowed, KafkaErrorCode.OPERATION_NOT_ATTEMPTED)
-    return Denied(AddPartitionsToTxnResponse(results=(*others, *_results(denied, TOPIC_FAILED))))
+    refused = (*others, *_results(denied, TOPIC_FAILED))
+    return Denied(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=refused))
 
 
 def guard_add_offsets(access: Access, version: int, request: AddOffsetsToTxnRequest) -> Admission:

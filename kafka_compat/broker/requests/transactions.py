@@ -125,7 +125,7 @@ class TransactionRequests:
                 )
             )
             return
-        if request.enable_2pc or request.keep_prepared_txn:
+        if request.enable2_pc or request.keep_prepared_txn:
             error = KafkaErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED  # as where two-phase commit is switched off
             call.answer(InitProducerIdResponse(error_code=error, producer_epoch=NO_PRODUCER))
             return
@@ -154,13 +154,17 @@ class TransactionRequests:
         """Add partitions to a transaction; from version 4 on to several, or verify them, for other brokers."""
         request: AddPartitionsToTxnRequest = call.request
         if call.version < ADD_RAISES:
+
+            def respond_plainly(topics: tuple[AddPartitionsTopicResult, ...]) -> None:
+                call.answer(AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics))
+
             one = AddPartitionsTransaction(
-                transactional_id=request.transactional_id,
-                producer_id=request.producer_id,
-                producer_epoch=request.producer_epoch,
-                topics=request.topics,
+                transactional_id=request.v3_and_below_transactional_id,
+                producer_id=request.v3_and_below_producer_id,
+                producer_epoch=request.v3_and_below_producer_epoch,
+                topics=request.v3_and_below_topics,
             )
-            self._add(call.version, one, lambda topics: call.answer(AddPartitionsToTxnResponse(results=topics)))
+            self._add(call.version, one, respond_plainly)
             return
         results: dict[int, AddPartitionsResult] = {}
 

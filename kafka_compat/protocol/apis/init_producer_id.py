@@ -15,7 +15,7 @@ class InitProducerIdRequest(Message):
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1)
     producer_epoch: int = int16("3+", default=-1)
-    enable_2pc: bool = boolean("6+", default=False)
+    enable2_pc: bool = boolean("6+", default=False)
     keep_prepared_txn: bool = boolean("6+", default=False)
 
 

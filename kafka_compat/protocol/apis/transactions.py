@@ -30,10 +30,10 @@ class AddPartitionsToTxnRequest(Message):
     """Adds partitions to a transaction, up to version 3; to several, by a broker, from 4."""
 
     transactions: tuple[AddPartitionsTransaction, ...] = array(AddPartitionsTransaction, "4+", default=())
-    transactional_id: str = string("0-3", default="")
-    producer_id: int = int64("0-3", default=-1)
-    producer_epoch: int = int16("0-3", default=-1)
-    topics: tuple[AddPartitionsTopic, ...] = array(AddPartitionsTopic, "0-3", default=())
+    v3_and_below_transactional_id: str = string("0-3", default="")
+    v3_and_below_producer_id: int = int64("0-3", default=0)
+    v3_and_below_producer_epoch: int = int16("0-3", default=0)
+    v3_and_below_topics: tuple[AddPartitionsTopic, ...] = array(AddPartitionsTopic, "0-3", default=())
 
 
 class AddPartitionsPartitionResult(Message):
@@ -58,12 +58,14 @@ class AddPartitionsResult(Message):
 
 
 class AddPartitionsToTxnResponse(Message):
-    """The outcomes: `results` up to version 3, `results_by_transaction` from 4."""
+    """The outcomes: by topic up to version 3, by transaction from 4."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("4+", default=0)
     results_by_transaction: tuple[AddPartitionsResult, ...] = array(AddPartitionsResult, "4+", default=())
-    results: tuple[AddPartitionsTopicResult, ...] = array(AddPartitionsTopicResult, "0-3", default=())
+    results_by_topic_v3_and_below: tuple[AddPartitionsTopicResult, ...] = array(
+        AddPartitionsTopicResult, "0-3", default=()
+    )
 
 
 class AddOffsetsToTxnRequest(Message):

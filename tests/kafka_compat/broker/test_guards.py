@@ -28,6 +28,7 @@ from kafka_compat.protocol.apis import (
     describe_groups,
     describe_log_dirs,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
     find_coordinator,
     heartbeat,
@@ -45,6 +46,8 @@ from kafka_compat.protocol.apis import (
     produce,
     scram_credentials,
     sync_group,
+    transactions,
+    txn_markers,
 )
 from kafka_compat.protocol.apis import partition_reassignments as moves
 from kafka_compat.protocol.authorized import ON_CLUSTER, ON_GROUP, ON_TOPIC, AclOperation
@@ -259,6 +262,41 @@ ALTER_USERS = scram_credentials.AlterUserScramCredentialsRequest(
     deletions=(scram_credentials.ScramCredentialDeletion(name="u", mechanism=1),), upsertions=()
 )
 
+ADDED = tuple(transactions.AddPartitionsTopic(name=name, partitions=(0,)) for name in ("may", "not"))
+ADD = transactions.AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=ADDED)
+ADD_OFFSETS = transactions.AddOffsetsToTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, group_id="g")
+END = transactions.EndTxnRequest(transactional_id="x", producer_id=1, producer_epoch=0, committed=True)
+MARKED = tuple(txn_markers.TxnMarkerTopic(name=name, partition_indexes=(0,)) for name in ("may", "not"))
+MARKERS = txn_markers.WriteTxnMarkersRequest(
+    markers=(
+        txn_markers.TxnMarker(
+            producer_id=1, producer_epoch=0, transaction_result=True, topics=MARKED, coordinator_epoch=0
+        ),
+    )
+)
+TRANSACTION_COMMIT = transactions.TxnOffsetCommitRequest(
+    transactional_id="x",
+    group_id="g",
+    producer_id=1,
+    producer_epoch=0,
+    topics=tuple(
+        transactions.TxnOffsetCommitTopic(
+            name=name,
+            partitions=(
+                transactions.TxnOffsetCommitPartition(partition_index=0, committed_offset=1, committed_metadata=None),
+            ),
+        )
+        for name in ("may", "not")
+    ),
+)
+PRODUCERS = describe_transactions.DescribeProducersRequest(
+    topics=tuple(
+        describe_transactions.DescribeProducersTopic(name=name, partition_indexes=(0,)) for name in ("may", "not")
+    )
+)
+DESCRIBED = describe_transactions.DescribeTransactionsRequest(transactional_ids=("x", "y"))
+LISTED = describe_transactions.ListTransactionsRequest(state_filters=(), producer_id_filters=())
+
 REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (produce.PRODUCE, 9, produce_to("may", "not")),
     (produce.PRODUCE, 9, produce_to("may", transactional_id="x")),
@@ -281,6 +319,15 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (init_producer_id.INIT_PRODUCER_ID, 4, INIT),
     (init_producer_id.INIT_PRODUCER_ID, 4, evolve(INIT, transactional_id="x")),
     (offset_for_leader_epoch.OFFSET_FOR_LEADER_EPOCH, 4, EPOCHS),
+    (transactions.ADD_PARTITIONS_TO_TXN, 3, ADD),
+    (transactions.ADD_PARTITIONS_TO_TXN, 5, transactions.AddPartitionsToTxnRequest()),
+    (transactions.ADD_OFFSETS_TO_TXN, 3, ADD_OFFSETS),
+    (transactions.END_TXN, 5, END),
+    (txn_markers.WRITE_TXN_MARKERS, 1, MARKERS),
+    (transactions.TXN_OFFSET_COMMIT, 3, TRANSACTION_COMMIT),
+    (describe_transactions.DESCRIBE_PRODUCERS, 0, PRODUCERS),
+    (describe_transactions.DESCRIBE_TRANSACTIONS, 0, DESCRIBED),
+    (describe_transactions.LIST_TRANSACTIONS, 1, LISTED),
     (acl_api.DESCRIBE_ACLS, 3, acl_api.DescribeAclsRequest(**ACL_FILTER)),
     (acl_api.CREATE_ACLS, 3, acl_api.CreateAclsRequest(creations=(CREATION, CREATION))),
     (acl_api.DELETE_ACLS, 3, acl_api.DeleteAclsRequest(filters=(acl_api.DeleteAclsFilter(**ACL_FILTER),))),
@@ -375,6 +422,21 @@ def answer_to(api: Api[Any, Any], request: Any) -> Any:
             )
         case 47:
             return offset_delete.OffsetDeleteResponse(error_code=0, topics=())
+        case 24:
+            return transactions.AddPartitionsToTxnResponse()
+        case 25 | 26:
+            return api.response(error_code=0)
+        case 27:
+            return txn_markers.WriteTxnMarkersResponse(markers=())
+        case 65:
+            named = describe_transactions.DescribedTransactionTopic(topic="may", partitions=(0,))
+            state = describe_transactions.DescribedTransaction(error_code=0, transactional_id="x", topics=(named,))
+            return describe_transactions.DescribeTransactionsResponse(transaction_states=(state,))
+        case 66:
+            listed = describe_transactions.ListedTransaction(
+                transactional_id="x", producer_id=1, transaction_state="Empty"
+            )
+            return describe_transactions.ListTransactionsResponse(error_code=0, transaction_states=(listed,))
         case _:
             pass
     names = {0: "responses", 1: "responses", 9: "groups", 10: "coordinators", 15: "groups", 20: "responses"}
@@ -405,6 +467,7 @@ def codes(answer: Any) -> list[int]:
     if not hasattr(answer, "__attrs_attrs__"):
         return []
     found = [answer.error_code] if hasattr(answer, "error_code") else []
+    found += [answer.partition_error_code] if hasattr(answer, "partition_error_code") else []
     for each in answer.__attrs_attrs__:
         found += codes(getattr(answer, each.name))
     return found
@@ -414,12 +477,14 @@ REFUSALS = {
     0: {TOPIC_FAILED, TRANSACTION_FAILED}, 2: {TOPIC_FAILED}, 3: {TOPIC_FAILED}, 8: {GROUP_FAILED}, 9: {GROUP_FAILED},
     10: {GROUP_FAILED, TRANSACTION_FAILED}, 11: {GROUP_FAILED}, 12: {GROUP_FAILED}, 13: {GROUP_FAILED},
     14: {GROUP_FAILED}, 15: {GROUP_FAILED}, 19: {TOPIC_FAILED}, 20: {TOPIC_FAILED}, 21: {TOPIC_FAILED},
-    22: {CLUSTER_FAILED, TRANSACTION_FAILED}, 23: {TOPIC_FAILED}, 29: {CLUSTER_FAILED}, 30: {CLUSTER_FAILED},
+    22: {CLUSTER_FAILED, TRANSACTION_FAILED}, 23: {TOPIC_FAILED}, 24: {CLUSTER_FAILED, TRANSACTION_FAILED},
+    25: {TRANSACTION_FAILED}, 26: {TRANSACTION_FAILED}, 27: {CLUSTER_FAILED}, 28: {TRANSACTION_FAILED},
+    61: {TOPIC_FAILED}, 65: {TRANSACTION_FAILED}, 29: {CLUSTER_FAILED}, 30: {CLUSTER_FAILED},
     31: {CLUSTER_FAILED}, 32: {TOPIC_FAILED, CLUSTER_FAILED}, 35: {CLUSTER_FAILED}, 37: {TOPIC_FAILED},
     42: {GROUP_FAILED}, 43: {CLUSTER_FAILED}, 44: {TOPIC_FAILED, CLUSTER_FAILED}, 47: {GROUP_FAILED},
     50: {CLUSTER_FAILED}, 51: {CLUSTER_FAILED}, 75: {TOPIC_FAILED}, 20001: {CLUSTER_FAILED}, 20002: {CLUSTER_FAILED},
 }  # fmt: skip
-SHOWS_NOTHING = {3, 16, 60}
+SHOWS_NOTHING = {3, 16, 60, 66}
 """Their handlers are asked, and the answer shows what is allowed."""
 
 

@@ -155,9 +155,10 @@ class World:
             self.image.brokers[broker] = BrokerRegistration(broker, broker, bytes(16), "h", 9092, fenced=False)
 
     def _on_role(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
-        hosts = {OFFSETS_TOPIC: self.groups, TRANSACTIONS_TOPIC: self.transactions}
-        if hosted.partition.topic in hosts:
-            hosts[hosted.partition.topic].role_changed(hosted, news)
+        if hosted.partition.topic == OFFSETS_TOPIC:
+            self.groups.role_changed(hosted, news)
+        elif hosted.partition.topic == TRANSACTIONS_TOPIC:
+            self.transactions.role_changed(hosted, news)
 
     def topic(self, name: str, partitions: int = 1, replicas: tuple[int, ...] = (OWN,), **state: Any) -> bytes:
         """Make a topic that this broker leads. Returns its id."""

@@ -8,7 +8,6 @@ at once, and its decisions reach the brokers as messages.
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
-
 from typing import Any
 
 import attrs

@@ -45,7 +45,9 @@ def both(api: Api[Any, Any]) -> tuple[Any, Any]:
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TIME_S_MAX = 4_102_444_800
 """The year 2100. kio reads times as `datetime`, by way of a float, so whole seconds are what it can be held to."""
-TIMES = frozenset({"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms"})
+TIMES = frozenset(
+    {"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms", "transaction_start_time_ms"}
+)
 DURATIONS = frozenset({"session_lifetime_ms"})
 
 
