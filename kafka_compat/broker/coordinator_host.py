@@ -76,7 +76,7 @@ class CoordinatorHost(Generic[DeciderT]):
         """Returns a new decider."""
 
     @abstractmethod
-    def _loaded(self, header: BatchHeader, batch: memoryview) -> Iterator[Any]:
+    def _read_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[Any]:
         """Yields the events for one batch that is loaded."""
 
     @abstractmethod
@@ -106,7 +106,7 @@ class CoordinatorHost(Generic[DeciderT]):
             del self._coordinators[number]
             self._loading.pop(number, None)
             self._step(before, Resigned())
-            self._resigned(before)
+            self._stop_work(before)
         if hosted.leads and number not in self._coordinators:
             coordinator = HostedCoordinator(
                 hosted,
@@ -117,7 +117,7 @@ class CoordinatorHost(Generic[DeciderT]):
             )
             self._coordinators[number] = self._loading[number] = coordinator
 
-    def _resigned(self, coordinator: HostedCoordinator[DeciderT]) -> None:
+    def _stop_work(self, coordinator: HostedCoordinator[DeciderT]) -> None:
         """Stop the work for a coordinator that has ended."""
 
     @property
@@ -149,7 +149,7 @@ class CoordinatorHost(Generic[DeciderT]):
             start = max(coordinator.loaded_to, log.start_offset)
             coordinator.loaded_to = end
             for header, batch in log.walk_some(start, LOAD_BYTES, end):
-                for event in self._loaded(header, batch):
+                for event in self._read_batch(header, batch):
                     self._step(coordinator, event)
                 coordinator.loaded_to = header.end_offset
         if coordinator.loaded_to >= end and coordinator.hosted.high_watermark >= end:

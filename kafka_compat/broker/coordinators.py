@@ -65,7 +65,7 @@ class Coordinators(CoordinatorHost[GroupCoordinator]):
     def _make(self) -> GroupCoordinator:
         return GroupCoordinator(self._config)
 
-    def _loaded(self, header: BatchHeader, batch: memoryview) -> Iterator[CoordinatorEvent]:
+    def _read_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[CoordinatorEvent]:
         if header.is_control:
             marker = read_marker(header, batch)
             if marker is not None:

@@ -22,7 +22,7 @@ from kafka_compat.protocol.apis.txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode, known_error
 from kafka_compat.transactions.effects import SendMarkers
 
 RETRY_S = 0.05
@@ -48,7 +48,7 @@ class _Sending:
 class MarkerSender:
     """The markers of all coordinators of one broker. `pump` is to be called once a round."""
 
-    def __init__(self, context: Context, writer: Callable[[], MarkerWriter], peers: Mapping[int, Peer]) -> None:
+    def __init__(self, context: Context, writer: MarkerWriter, peers: Mapping[int, Peer]) -> None:
         self._context = context
         self._writer = writer
         self._peers = peers
@@ -123,7 +123,7 @@ class MarkerSender:
             sending.under_way.update(partitions)
         if leader == self._context.broker_id:
             orders = [MarkerOrder(sending.marker, sending.version, partitions) for sending, partitions in parts]
-            self._writer().write(orders, partial(self._on_outcomes, leader, parts))
+            self._writer.write(orders, partial(self._on_outcomes, leader, parts))
             return
         request = WriteTxnMarkersRequest(markers=tuple(_encode(*each) for each in parts))
         self._peers[leader].call(
@@ -142,7 +142,7 @@ class MarkerSender:
                 for topic in marker.topics:
                     for each in topic.partitions:
                         partition = TopicPartition(topic.name, each.partition_index)
-                        outcome[partition] = KafkaErrorCode(each.error_code)
+                        outcome[partition] = known_error(each.error_code)
         self._on_outcomes(leader, parts, outcomes)
 
     def _on_outcomes(

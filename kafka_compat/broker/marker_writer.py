@@ -50,7 +50,7 @@ class _Writing:
 class MarkerWriter:
     """The writer of one broker, and its handler of WriteTxnMarkers."""
 
-    def __init__(self, context: Context, replicas: Replicas, groups: Coordinators) -> None:
+    def __init__(self, context: Context, replicas: Callable[[], Replicas], groups: Coordinators) -> None:
         self._context = context
         self._replicas = replicas
         self._groups = groups
@@ -91,7 +91,7 @@ class MarkerWriter:
             done(writing.outcomes)
 
     def _write(self, order: MarkerOrder, partition: TopicPartition, outcomes: Outcomes, writing: _Writing) -> None:
-        hosted = self._replicas.hosted.get(partition)
+        hosted = self._replicas().hosted.get(partition)
         if hosted is None or not hosted.leads:
             known = self._context.image.partition(partition) is not None
             outcomes[partition] = (
@@ -111,11 +111,11 @@ class MarkerWriter:
 
         writing.left += 1
         batch = encode_marker(marker, self._context.wall_ms())
-        token = self._replicas.token(on_answer)
+        token = self._replicas().token(on_answer)
         event = Produce(
             token, ALL_ACKS, marker_info(marker), WRITE_TIMEOUT_S, (batch,), transaction_version=order.version
         )
-        self._replicas.step(hosted, event)
+        self._replicas().step(hosted, event)
 
 
 def _by_topic(outcomes: Mapping[TopicPartition, KafkaErrorCode]) -> tuple[TxnMarkerTopicResult, ...]:

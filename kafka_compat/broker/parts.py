@@ -12,18 +12,15 @@ from kafka_compat.broker.authentication import Authentication, Mechanisms
 from kafka_compat.broker.calls import Gate, Handler
 from kafka_compat.broker.context import Context, DiskWork
 from kafka_compat.broker.controller_node import ControllerNode
-from kafka_compat.broker.coordinators import Coordinators, is_offsets_partition
+from kafka_compat.broker.coordination import Coordination
 from kafka_compat.broker.flushing import Flushing
 from kafka_compat.broker.following import Following
 from kafka_compat.broker.guards.table import guard_handlers
 from kafka_compat.broker.hosting import Hosting
 from kafka_compat.broker.housekeeping import Housekeeping
 from kafka_compat.broker.log_reports import LogReports
-from kafka_compat.broker.marker_sender import MarkerSender
-from kafka_compat.broker.marker_writer import MarkerWriter
 from kafka_compat.broker.metrics import ISR_EXPANDS, ISR_SHRINKS, broker_figures, replica_figures
 from kafka_compat.broker.peers import Peer
-from kafka_compat.broker.producer_ids import ProducerIds
 from kafka_compat.broker.registration import Registration
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.reporter import Reporter, Tell
@@ -31,17 +28,13 @@ from kafka_compat.broker.requests.acls import AclRequests
 from kafka_compat.broker.requests.cluster import ClusterRequests
 from kafka_compat.broker.requests.configs import ConfigRequests
 from kafka_compat.broker.requests.fetch import FetchRequests
-from kafka_compat.broker.requests.groups import GroupApiRequests
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
 from kafka_compat.broker.requests.reassignments import ReassignmentRequests
 from kafka_compat.broker.requests.topics import TopicRequests
-from kafka_compat.broker.requests.transactions import TransactionRequests
 from kafka_compat.broker.requests.users import UserRequests
 from kafka_compat.broker.topic_creation import TopicCreation
-from kafka_compat.broker.transaction_coordinators import TransactionCoordinators, is_transactions_partition
-from kafka_compat.broker.verification import Verification
 from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.partition.effects import PartitionRoleChanged
@@ -88,15 +81,9 @@ class BrokerParts:
         self.replicas = make_replicas(
             context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
         )
-        self.coordinators = Coordinators(context, lambda: self.replicas)
-        others = transaction_peers or {}
-        self._ids = ProducerIds(context)
-        self._marker_writer = MarkerWriter(context, self.replicas, self.coordinators)
-        self.markers = MarkerSender(context, lambda: self._marker_writer, others)
-        self.transactions = TransactionCoordinators(context, lambda: self.replicas, self.markers, self._ids, tell)
-        self._verification = Verification(context, self.replicas, self.transactions, others)
+        self.coordinators = Coordination(context, lambda: self.replicas, transaction_peers or {}, tell)
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
-        self._produces = ProduceRequests(context, self.replicas, self._verification)
+        self._produces = ProduceRequests(context, self.replicas, self.coordinators.verification)
         self.fetches = FetchRequests(context, self.replicas)
         reports = LogReports(context, store, self.replicas, tell)
         self._housekeeping = Housekeeping(context, store, self.replicas, disk)
@@ -113,7 +100,7 @@ class BrokerParts:
             machine,
             store,
             self.replicas,
-            self.coordinators,
+            self.coordinators.groups,
             reports,
             self._reporter,
             incarnation=incarnation,
@@ -137,25 +124,12 @@ class BrokerParts:
             self._reporter,
             authentication,
         )
-        waiting = (
-            *timed,
-            context.controller,
-            self.coordinators,
-            self.transactions,
-            self._verification,
-            self.markers,
-            self.fetches,
-            self._following,
-        )
+        waiting = (*timed, context.controller, self.coordinators, self.fetches, self._following)
         self._due: tuple[Sequence[TimedPart], Sequence[Part]] = timed, waiting
         self.handlers = guard_handlers(self._all_handlers(authentication), context, tell)
 
     def _all_handlers(self, authentication: Authentication) -> Mapping[int, Handler]:
         context, creation = self.context, TopicCreation(self.context)
-        groups = GroupApiRequests(context, self.coordinators, creation)
-        transactions = TransactionRequests(
-            context, self.replicas, self.transactions, self.coordinators, groups, self._verification, self._ids
-        )
         return dict(
             marked_handlers(
                 MetadataRequests(context, creation),
@@ -166,9 +140,7 @@ class BrokerParts:
                 self._produces,
                 self.fetches,
                 LogRequests(context, self.replicas),
-                groups,
-                transactions,
-                self._marker_writer,
+                *self.coordinators.handlers(creation),
                 ClusterRequests(context, self.node),
                 authentication,
                 AclRequests(context),
@@ -196,9 +168,6 @@ class BrokerParts:
                 part.tick(now)
         self.context.controller.pump(now)
         self.coordinators.pump(now)
-        self.transactions.pump(now)
-        self._verification.pump(now)
-        self.markers.pump(now)
         self._produces.pump()
         self.fetches.pump(now)
         self.context.turns.pump()
@@ -229,7 +198,6 @@ class BrokerParts:
         return (
             bool(self.fetches.woken)
             or self.coordinators.is_loading
-            or self.transactions.is_loading
             or self._produces.has_more
             or self.replicas.has_more
             or self.context.turns.has_more
@@ -247,10 +215,7 @@ class BrokerParts:
 
     def _role_changed(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
         self.fetches.role_changed()
-        if is_offsets_partition(hosted):
-            self.coordinators.role_changed(hosted, news)
-        elif is_transactions_partition(hosted):
-            self.transactions.role_changed(hosted, news)
+        self.coordinators.role_changed(hosted, news)
 
     def _forget_replica(self, hosted: LocalReplica) -> None:
         self._housekeeping.forget(hosted)

@@ -21,7 +21,7 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._waiting: deque[Done] = deque()
-        """Who waits for the next block."""
+        """The callers that wait for the next block."""
 
     def take(self, done: Done) -> None:
         """Call `done` with a new id, at once or later, or with COORDINATOR_LOAD_IN_PROGRESS: then it may try again."""

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 from kafka_compat.model import NO_EPOCH
 from kafka_compat.partition.model import AbortedTransaction, ProducerSnapshot, SequenceRange, TransactionsSnapshot
-from kafka_compat.storage.producer_snapshots import ProducerStates
+from kafka_compat.storage.producer_snapshots import KeptProducers
 
 SEQUENCES = 1 << 31
 
 
-def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, ...]:
+def snapshots_of(kept: KeptProducers, now_ms: int) -> tuple[ProducerSnapshot, ...]:
     """Returns the snapshots with which a decider begins.
 
     The time of a batch is the time of its newest record, ms since 1970.
@@ -29,14 +29,14 @@ def snapshots_of(kept: ProducerStates, now_ms: int) -> tuple[ProducerSnapshot, .
     )
 
 
-def transactions_of(kept: ProducerStates) -> TransactionsSnapshot:
+def transactions_of(kept: KeptProducers) -> TransactionsSnapshot:
     """Returns the transactions with which a decider begins."""
     return TransactionsSnapshot(
         tuple(kept.open.items()), tuple(kept.ending), tuple(AbortedTransaction(*each) for each in kept.aborted)
     )
 
 
-def kept_of(producers: Iterable[ProducerSnapshot], transactions: TransactionsSnapshot, now_ms: int) -> ProducerStates:
+def kept_of(producers: Iterable[ProducerSnapshot], transactions: TransactionsSnapshot, now_ms: int) -> KeptProducers:
     """Returns the form of the snapshots on disk."""
     by_id: dict[int, tuple[int, tuple[tuple[int, int, int, int], ...]]] = {}
     coordinator_epochs: dict[int, int] = {}
@@ -50,7 +50,7 @@ def kept_of(producers: Iterable[ProducerSnapshot], transactions: TransactionsSna
         )
         if producer.coordinator_epoch != NO_EPOCH:
             coordinator_epochs[producer.producer_id] = producer.coordinator_epoch
-    return ProducerStates(
+    return KeptProducers(
         by_id,
         coordinator_epochs,
         dict(transactions.open),

@@ -61,7 +61,7 @@ from kafka_compat.partition.model import EpochBegin, PartitionConfig, RecoveredR
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
-from kafka_compat.storage.producer_snapshots import ProducerStates
+from kafka_compat.storage.producer_snapshots import KeptProducers
 
 LOGS_AT_ONCE: Final = 8
 """Logs that are made side by side: each costs a few calls of the disk that wait for it."""
@@ -277,9 +277,9 @@ class Replicas:
 
     def snapshot_producers(self, hosted: LocalReplica) -> None:
         """Write a snapshot of the producers next to the log, so that a restart has less to read."""
-        hosted.log.write_snapshot(self._kept(hosted))
+        hosted.log.write_snapshot(self._keep(hosted))
 
-    def _kept(self, hosted: LocalReplica) -> ProducerStates:
+    def _keep(self, hosted: LocalReplica) -> KeptProducers:
         decider = hosted.decider
         producers = decider.producer_snapshot(self._context.clock())
         return kept_of(producers, decider.transactions_snapshot(), self._context.wall_ms())
@@ -387,9 +387,9 @@ class Replicas:
         """Returns the high watermarks of all replicas."""
         return {each.partition: each.high_watermark for each in self.hosted.values()}
 
-    def producers(self) -> dict[TopicPartition, ProducerStates]:
+    def producers(self) -> dict[TopicPartition, KeptProducers]:
         """Returns the producers' states, which spare a restart the reading of batches."""
-        return {each.partition: self._kept(each) for each in self.hosted.values()}
+        return {each.partition: self._keep(each) for each in self.hosted.values()}
 
     # ---------------------------------------------------------------- metadata
 

@@ -76,13 +76,13 @@ class TransactionCoordinators(CoordinatorHost[TransactionCoordinator]):
     def _make(self) -> TransactionCoordinator:
         return TransactionCoordinator(self._config)
 
-    def _loaded(self, header: BatchHeader, batch: memoryview) -> Iterator[TransactionEvent]:
+    def _read_batch(self, header: BatchHeader, batch: memoryview) -> Iterator[TransactionEvent]:
         yield RecordsLoaded(tuple((each.key, each.value) for each in read_records(batch) if each.key is not None))
 
     def _time_passed(self) -> TransactionTimePassed:
         return TransactionTimePassed(self._context.wall_ms())
 
-    def _resigned(self, coordinator: HostedCoordinator[TransactionCoordinator]) -> None:
+    def _stop_work(self, coordinator: HostedCoordinator[TransactionCoordinator]) -> None:
         self._markers.cancel(coordinator)
 
     def _execute(self, coordinator: HostedCoordinator[TransactionCoordinator], effect: Any) -> None:

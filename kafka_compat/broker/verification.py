@@ -22,12 +22,13 @@ from kafka_compat.partition.effects import AnswerVerification
 from kafka_compat.partition.events import VerificationAsked
 from kafka_compat.protocol.apis.transactions import (
     ADD_PARTITIONS_TO_TXN,
+    AddPartitionsResult,
     AddPartitionsTopic,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsTransaction,
 )
-from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.error_codes import KafkaErrorCode, known_error
 from kafka_compat.transactions.effects import TransactionAnswer
 from kafka_compat.transactions.events import AddPartitions, VerifyPartitions
 
@@ -60,7 +61,11 @@ class Verification:
     """The questions of one broker. `pump` is to be called once a round."""
 
     def __init__(
-        self, context: Context, replicas: Replicas, coordinators: TransactionCoordinators, peers: Mapping[int, Peer]
+        self,
+        context: Context,
+        replicas: Callable[[], Replicas],
+        coordinators: TransactionCoordinators,
+        peers: Mapping[int, Peer],
     ) -> None:
         self._context = context
         self._replicas = replicas
@@ -88,10 +93,10 @@ class Verification:
             done(NONE, 0)
             return
         answers: list[Answer] = []
-        token = self._replicas.token(answers.append)
-        self._replicas.step(hosted, VerificationAsked(token, *producer, sequence))
+        token = self._replicas().token(answers.append)
+        self._replicas().step(hosted, VerificationAsked(token, *producer, sequence))
         if not answers:  # the step waits for the end of another, which asked for this
-            self._replicas.forget(token)
+            self._replicas().forget(token)
             done(KafkaErrorCode.NOT_ENOUGH_REPLICAS, 0)
             return
         (answer,) = answers
@@ -127,11 +132,11 @@ class Verification:
         partitions = (question.partition,)
         if question.adds:
             request = AddPartitions(name, *producer, partitions, RAISING_VERSION)
-            self._coordinators.ask(name, request, lambda answer: self._answered(question, answer.error))
+            self._coordinators.ask(name, request, lambda answer: self._take_answer(question, answer.error))
             return
 
         def on_answer(answer: TransactionAnswer) -> None:
-            self._answered(question, answer.partitions.get(question.partition, answer.error))
+            self._take_answer(question, answer.partitions.get(question.partition, answer.error))
 
         self._coordinators.ask(name, VerifyPartitions(name, *producer, partitions), on_answer)
 
@@ -168,17 +173,14 @@ class Verification:
         errors = [KafkaErrorCode.NETWORK_EXCEPTION] * len(questions)
         if isinstance(response, AddPartitionsToTxnResponse):
             if response.error_code:
-                errors = [KafkaErrorCode(response.error_code)] * len(questions)
+                errors = [known_error(response.error_code)] * len(questions)
             elif len(response.results_by_transaction) == len(questions):
-                errors = [
-                    KafkaErrorCode(each.topic_results[0].results_by_partition[0].partition_error_code)
-                    for each in response.results_by_transaction
-                ]
+                errors = [_error_in(each) for each in response.results_by_transaction]
         for question, error in zip(questions, errors, strict=True):
-            self._answered(question, error)
+            self._take_answer(question, error)
         self._send(coordinator)
 
-    def _answered(self, question: _Question, error: KafkaErrorCode) -> None:
+    def _take_answer(self, question: _Question, error: KafkaErrorCode) -> None:
         now = self._context.clock()
         if error is KafkaErrorCode.CONCURRENT_TRANSACTIONS and question.adds and now < question.until:
             self._again.append((now + RETRY_S, question))
@@ -194,3 +196,11 @@ class Verification:
     def deadline(self) -> float:
         """The time at which `pump` is due."""
         return self._again[0][0] if self._again else NEVER
+
+
+def _error_in(result: AddPartitionsResult) -> KafkaErrorCode:
+    """Returns the outcome of the one partition that was asked about."""
+    for topic in result.topic_results:
+        for each in topic.results_by_partition:
+            return known_error(each.partition_error_code)
+    return KafkaErrorCode.UNKNOWN_SERVER_ERROR

@@ -4,7 +4,7 @@
   must not see its records before, and no reader may see what follows them (the last stable offset, KIP-98).
 - The aborted ones are kept as long as the log holds their records, so that a reader can leave those out.
 - Before the first batch of a transaction a leader asks the transaction's coordinator if the partition belongs to it.
-  A marker that comes meanwhile makes the answer void, or the batch would open a transaction that nobody ends (KIP-890).
+  A marker that comes meanwhile makes the answer void, or the batch would open a transaction without an end (KIP-890).
 
 Leader and followers have the same state but for the questions, because both record every batch.
 """

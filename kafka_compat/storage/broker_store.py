@@ -24,7 +24,7 @@ import attrs
 from kafka_compat.model import TopicPartition
 from kafka_compat.storage.checkpoints import BrokerMeta, HighWatermarks, read_identity, write_identity
 from kafka_compat.storage.partition_log import SEGMENT_BYTES, PartitionLog
-from kafka_compat.storage.producer_snapshots import ProducerStates
+from kafka_compat.storage.producer_snapshots import KeptProducers
 from kafka_compat.storage.run_record import RUN_NAME, RunRecord, Stage
 from log.config import StoreConfig
 from log.disk import Disk
@@ -364,7 +364,7 @@ class BrokerStore:
     def close(
         self,
         *,
-        producers: Mapping[TopicPartition, ProducerStates] | None = None,
+        producers: Mapping[TopicPartition, KeptProducers] | None = None,
         high_watermarks: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """Flush, write the state that spares a restart work, record a clean end, and release the directory.

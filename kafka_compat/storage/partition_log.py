@@ -13,7 +13,7 @@ from crc32c import crc32c
 
 from kafka_compat.protocol.batch_header import HEADER_BYTES, LAYOUT, LENGTH_END, MAGIC, BatchHeader, assigned_start
 from kafka_compat.records import first_record_since, newest_time_since
-from kafka_compat.storage.producer_snapshots import ProducerSnapshots, ProducerStates, replay_into
+from kafka_compat.storage.producer_snapshots import KeptProducers, ProducerSnapshots, replay_into
 from log.batch import StoredBatch
 from log.disk import Disk
 from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
@@ -221,14 +221,14 @@ class PartitionLog(LogFacts):
 
     # Producers
 
-    def take_producers(self) -> ProducerStates:
+    def take_producers(self) -> KeptProducers:
         """Returns the producers that the log had when it was opened, once: the replica keeps them from then on."""
-        producers, self._producers = self._producers, ProducerStates()
+        producers, self._producers = self._producers, KeptProducers()
         return producers
 
-    def producers_on_disk(self) -> ProducerStates:
+    def producers_on_disk(self) -> KeptProducers:
         """Returns the producers in the newest snapshot and the batches behind it, for instance after a truncation."""
-        at, producers = self._snapshots.newest() or (self.start_offset, ProducerStates())
+        at, producers = self._snapshots.newest() or (self.start_offset, KeptProducers())
         replay_into(producers, self.walk(at))
         start = self.start_offset
         producers.aborted = [each for each in producers.aborted if each[-1] >= start]
@@ -239,7 +239,7 @@ class PartitionLog(LogFacts):
         """True if `write_snapshot` should be called, so that a restart has less to read."""
         return self._unsaved_bytes >= SNAPSHOT_EVERY_BYTES
 
-    def write_snapshot(self, producers: ProducerStates) -> None:
+    def write_snapshot(self, producers: KeptProducers) -> None:
         """Write a snapshot of the producers at the present log end. A full disk prevents it: a restart reads more then.
 
         It is written without a sync; a snapshot that a power cut tears is ignored.

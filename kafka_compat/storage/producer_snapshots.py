@@ -33,7 +33,7 @@ KeptBatch = tuple[int, int, int, int]
 
 
 @attrs.define
-class ProducerStates:
+class KeptProducers:
     """The producers and transactions of one log, as they are kept on the disk. Offsets are inclusive."""
 
     by_id: dict[int, tuple[int, tuple[KeptBatch, ...]]] = attrs.field(factory=dict)
@@ -56,7 +56,7 @@ _PLAIN_VERSION: Final = 1
 _SEQUENCES: Final = 1 << 31
 
 
-def replay_into(producers: ProducerStates, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
+def replay_into(producers: KeptProducers, batches: Iterable[tuple[BatchHeader, Buffer]]) -> None:
     """Add the producers of these batches of the log to `producers`, without validation.
 
     Every transaction that ends in them counts as ending: the reader knows what is committed.
@@ -76,7 +76,7 @@ def replay_into(producers: ProducerStates, batches: Iterable[tuple[BatchHeader, 
         producers.by_id[header.producer_id] = header.producer_epoch, (*kept, newest)[-KEPT_BATCHES:]
 
 
-def _replay_transaction(producers: ProducerStates, header: BatchHeader, batch: Buffer) -> None:
+def _replay_transaction(producers: KeptProducers, header: BatchHeader, batch: Buffer) -> None:
     producer_id, offset = header.producer_id, header.base_offset
     epoch, kept = producers.by_id.get(producer_id, (header.producer_epoch, ()))
     if not header.is_control:
@@ -95,24 +95,24 @@ def _replay_transaction(producers: ProducerStates, header: BatchHeader, batch: B
     producers.by_id[producer_id] = header.producer_epoch, kept if epoch == header.producer_epoch else ()
 
 
-def encode_producers(producers: ProducerStates) -> bytes:
+def encode_producers(producers: KeptProducers) -> bytes:
     """Returns the content of a snapshot."""
     content: bytes = msgpack.packb([_VERSION, *attrs.astuple(producers, recurse=False)])
     return content + checksum(content).to_bytes(4, "little")
 
 
-def decode_producers(content: bytes) -> ProducerStates | None:
+def decode_producers(content: bytes) -> KeptProducers | None:
     """Returns the content of a snapshot, or None unless it is whole and of a known version."""
     if len(content) < 4 or checksum(memoryview(content)[:-4]) != int.from_bytes(content[-4:], "little"):
         return None
     version, producers, *rest = msgpack.unpackb(memoryview(content)[:-4], strict_map_key=False, use_list=False)
     by_id = {int(each): (epoch, batches) for each, (epoch, batches) in producers.items()}
     if version == _PLAIN_VERSION:
-        return ProducerStates(by_id)
+        return KeptProducers(by_id)
     if version != _VERSION:
         return None
     coordinator_epochs, open_, ending, aborted = rest
-    return ProducerStates(by_id, coordinator_epochs, open_, list(ending), list(aborted))
+    return KeptProducers(by_id, coordinator_epochs, open_, list(ending), list(aborted))
 
 
 class ProducerSnapshots:
@@ -132,7 +132,7 @@ class ProducerSnapshots:
         """The offsets of the snapshots, ascending."""
         return list(self._offsets)
 
-    def newest(self) -> tuple[int, ProducerStates] | None:
+    def newest(self) -> tuple[int, KeptProducers] | None:
         """Returns the newest whole snapshot and its offset, or None."""
         for offset in reversed(self._offsets):
             with contextlib.closing(self._disk.open(self._path(offset), create=False)) as file:
@@ -141,7 +141,7 @@ class ProducerSnapshots:
                 return offset, producers
         return None
 
-    def write(self, offset: int, producers: ProducerStates) -> None:
+    def write(self, offset: int, producers: KeptProducers) -> None:
         """Write a snapshot, without a sync, and remove the oldest ones. A full disk prevents the write."""
         try:
             with contextlib.closing(self._disk.open(self._path(offset), create=True)) as file:

@@ -16,6 +16,8 @@ import math
 from collections.abc import Callable
 from typing import assert_never
 
+from attrs import define
+
 from kafka_compat.coordinator.effects import AppendRecords
 from kafka_compat.coordinator.events import LoadFinished, Record, RecordsLoaded, Resigned, WriteFailed, Written
 from kafka_compat.coordinator.writes import UNKNOWN_OUTCOMES, client_error
@@ -80,6 +82,15 @@ class _Write:
     done: _Done
 
 
+@define
+class _Due:
+    """The times of the next looks at all ids, and of the next try to write a last record."""
+
+    abort: float = math.inf
+    expiry: float = math.inf
+    completion: float = math.inf
+
+
 class TransactionCoordinator:
     """The transactional ids of one partition of the transactions topic, for one leadership."""
 
@@ -99,12 +110,12 @@ class TransactionCoordinator:
         """Those whose last record could not be written."""
         self._tokens: dict[int, None] = {}
         """Requests that wait."""
-        self._next_abort = self._next_expiry = self._next_complete = math.inf
+        self._due = _Due()
 
     @property
     def deadline(self) -> float:
         """The time at which `TransactionTimePassed` is due next, in seconds of `now`; infinite if nothing waits."""
-        return min(self._next_abort, self._next_expiry, self._next_complete)
+        return min(self._due.abort, self._due.expiry, self._due.completion)
 
     def step(self, now: float, event: TransactionEvent) -> tuple[TransactionEffect, ...]:
         """Takes one event; returns the effects in the order in which they are to be carried out.
@@ -116,7 +127,7 @@ class TransactionCoordinator:
         match event:
             case TransactionRequestArrived():
                 self._time_ms = event.time_ms
-                self._arrived(event.token, event.request)
+                self._serve(event.token, event.request)
             case ProducerIdAllocated():
                 self._time_ms = event.time_ms
                 allocated = self._allocating.pop(event.request, None)
@@ -131,9 +142,9 @@ class TransactionCoordinator:
                 # Another coordinator leads this partition, or will soon: this one learns of it by `Resigned`.
                 self._markers.pop(markers, None)
             case Written(write_id=write_id):
-                self._written(write_id)
+                self._on_written(write_id)
             case WriteFailed(write_id=write_id, error=error):
-                self._failed(write_id, error)
+                self._on_failed(write_id, error)
             case RecordsLoaded(records=records):
                 self._load(records)
             case LoadFinished(time_ms=time_ms):
@@ -156,7 +167,7 @@ class TransactionCoordinator:
         self._tokens.pop(token, None)
         self._effects.append(TransactionAnswer(token, error, producer_id, epoch))
 
-    def _arrived(self, token: int, request: TransactionRequest) -> None:
+    def _serve(self, token: int, request: TransactionRequest) -> None:
         if self.phase is not TransactionPhase.ACTIVE:
             loads = self.phase is TransactionPhase.LOADING
             self._answer(
@@ -262,7 +273,7 @@ class TransactionCoordinator:
 
     def _fence(self, entry: TransactionalId, token: int) -> None:
         """Aborts the transaction of the producer before; the new producer asks again until that is done."""
-        prepared = self._prepared(entry, commits=False, version=entry.data.version, fences=True)
+        prepared = self._prepare(entry, commits=False, version=entry.data.version, fences=True)
 
         def on_written(error: KafkaErrorCode) -> None:
             if error is NONE:
@@ -273,7 +284,7 @@ class TransactionCoordinator:
 
     # ----------------------------------------------------------------- partitions
 
-    def _known(self, name: str, producer_id: int) -> TransactionalId | KafkaErrorCode:
+    def _find(self, name: str, producer_id: int) -> TransactionalId | KafkaErrorCode:
         if not name:
             return KafkaErrorCode.INVALID_REQUEST
         entry = self.ids.get(name)
@@ -282,7 +293,7 @@ class TransactionCoordinator:
         return entry
 
     def _add_partitions(self, token: int, request: AddPartitions) -> None:
-        entry = self._known(request.transactional_id, request.producer_id)
+        entry = self._find(request.transactional_id, request.producer_id)
         if isinstance(entry, KafkaErrorCode):
             self._answer(token, entry)
             return
@@ -302,7 +313,7 @@ class TransactionCoordinator:
 
     def _verify(self, token: int, request: VerifyPartitions) -> None:
         del self._tokens[token]
-        entry = self._known(request.transactional_id, request.producer_id)
+        entry = self._find(request.transactional_id, request.producer_id)
         if isinstance(entry, KafkaErrorCode):
             error = entry
         elif entry.data.producer_epoch != request.producer_epoch:
@@ -339,7 +350,7 @@ class TransactionCoordinator:
 
     def _decide(self, entry: TransactionalId, token: int, request: EndTransaction) -> None:
         def write(next_producer_id: int) -> None:
-            prepared = self._prepared(
+            prepared = self._prepare(
                 entry, commits=request.commits, version=request.version, next_producer_id=next_producer_id
             )
             self._take(entry, prepared, on_written)
@@ -349,7 +360,7 @@ class TransactionCoordinator:
                 self._answer(token, client_error(error))
                 return
             # The outcome cannot change any more, so the producer need not wait for the markers.
-            completed = entry.data.completed(self._time_ms)
+            completed = entry.data.complete(self._time_ms)
             self._answer(token, NONE, completed.producer_id, completed.producer_epoch)
             self._send_markers(entry)
 
@@ -358,7 +369,7 @@ class TransactionCoordinator:
         else:
             write(NO_PRODUCER)
 
-    def _prepared(
+    def _prepare(
         self,
         entry: TransactionalId,
         *,
@@ -367,7 +378,7 @@ class TransactionCoordinator:
         fences: bool = False,
         next_producer_id: int = NO_PRODUCER,
     ) -> TransactionData:
-        return entry.data.prepared(
+        return entry.data.prepare(
             commits=commits, version=version, fences=fences, next_producer_id=next_producer_id, now_ms=self._time_ms
         )
 
@@ -396,9 +407,9 @@ class TransactionCoordinator:
         def on_written(error: KafkaErrorCode) -> None:
             if error is not NONE:
                 self._to_complete[entry] = None
-                self._next_complete = min(self._next_complete, self._now + COMPLETE_RETRY_S)
+                self._due.completion = min(self._due.completion, self._now + COMPLETE_RETRY_S)
 
-        self._take(entry, entry.data.completed(self._time_ms), on_written)
+        self._take(entry, entry.data.complete(self._time_ms), on_written)
 
     # ----------------------------------------------------------------- writes
 
@@ -414,7 +425,7 @@ class TransactionCoordinator:
         records = tuple((encode_key(entry.name), None if data is None else encode_value(data)) for entry, data in steps)
         self._effects.append(AppendRecords(self._last_write, records))
 
-    def _written(self, write_id: int) -> None:
+    def _on_written(self, write_id: int) -> None:
         """Ends this write and all before it: the log has no holes."""
         while self._writes and (first := next(iter(self._writes))) <= write_id:
             write = self._writes.pop(first)
@@ -426,7 +437,7 @@ class TransactionCoordinator:
                     entry.data = after
             write.done(NONE)
 
-    def _failed(self, write_id: int, error: KafkaErrorCode) -> None:
+    def _on_failed(self, write_id: int, error: KafkaErrorCode) -> None:
         """Takes no step. A record that is in the log all the same is followed by the record of the next step."""
         write = self._writes.pop(write_id, None)
         if write is not None:
@@ -457,8 +468,8 @@ class TransactionCoordinator:
         for entry in tuple(self.ids.values()):
             if entry.data.state.is_prepared:
                 self._send_markers(entry)
-        self._next_abort = self._now + self.config.abort_check_interval_ms / 1000
-        self._next_expiry = self._now + self.config.expiry_check_interval_ms / 1000
+        self._due.abort = self._now + self.config.abort_check_interval_ms / 1000
+        self._due.expiry = self._now + self.config.expiry_check_interval_ms / 1000
 
     def _resign(self) -> None:
         """Answers all waiting requests. The next leader may still commit the writes under way."""
@@ -472,30 +483,30 @@ class TransactionCoordinator:
         self._markers.clear()
         self._to_complete.clear()
         self.ids.clear()
-        self._next_abort = self._next_expiry = self._next_complete = math.inf
+        self._due = _Due()
 
     # ----------------------------------------------------------------- time
 
     def _time_passed(self) -> None:
         if self.phase is not TransactionPhase.ACTIVE:
             return
-        if self._next_complete <= self._now:
-            self._next_complete = math.inf
+        if self._due.completion <= self._now:
+            self._due.completion = math.inf
             waiting, self._to_complete = self._to_complete, {}
             for entry in waiting:
                 self._complete(entry)
-        if self._next_abort <= self._now:
-            self._next_abort = self._now + self.config.abort_check_interval_ms / 1000
+        if self._due.abort <= self._now:
+            self._due.abort = self._now + self.config.abort_check_interval_ms / 1000
             for entry in tuple(self.ids.values()):
                 if _is_late(entry, self._time_ms):
                     self._abort_late(entry)
-        if self._next_expiry <= self._now:
-            self._next_expiry = self._now + self.config.expiry_check_interval_ms / 1000
+        if self._due.expiry <= self._now:
+            self._due.expiry = self._now + self.config.expiry_check_interval_ms / 1000
             self._expire()
 
     def _abort_late(self, entry: TransactionalId) -> None:
         self._effects.append(NameAborted(entry.name, entry.data))
-        prepared = self._prepared(entry, commits=False, version=entry.data.version, fences=True)
+        prepared = self._prepare(entry, commits=False, version=entry.data.version, fences=True)
 
         def on_written(error: KafkaErrorCode) -> None:
             if error is NONE:  # else the next look finds it again
@@ -542,7 +553,7 @@ def _may_go_on(data: TransactionData, expected: tuple[int, int] | None) -> bool:
 
 
 def _needs_new_id(data: TransactionData, expected: tuple[int, int] | None) -> bool:
-    """Returns True if a producer without a further epoch begins anew, False if it repeats its request."""
+    """Returns True if a producer without a further epoch begins with a new id, False if it repeats its request."""
     repeats = expected is not None and expected[1] == data.last_epoch
     if repeats:
         return data.producer_epoch > LAST_EPOCH  # this epoch only fences: no client gets it

@@ -111,7 +111,7 @@ class TransactionData:
             version=version,
         )
 
-    def prepared(
+    def prepare(
         self, *, commits: bool, version: int, fences: bool, next_producer_id: int, now_ms: int
     ) -> "TransactionData":
         """Returns the state in which the outcome is decided.
@@ -131,7 +131,7 @@ class TransactionData:
             version=version,
         )
 
-    def completed(self, now_ms: int) -> "TransactionData":
+    def complete(self, now_ms: int) -> "TransactionData":
         """Returns the state in which all markers are written."""
         commits = self.state is TransactionState.PREPARE_COMMIT
         rotates = self.raises_epoch and self.next_producer_id != NO_PRODUCER

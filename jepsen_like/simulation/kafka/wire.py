@@ -102,7 +102,7 @@ class ClientWire:
                     seen.send(response)
                 answers(response)
 
-            if not broker.parts.coordinators.request(0, make_arrival, on_answered):
+            if not broker.parts.coordinators.groups.request(0, make_arrival, on_answered):
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 
         self.call(self.leader(GROUPS), ask, done)

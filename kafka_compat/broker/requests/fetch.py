@@ -457,7 +457,7 @@ class FetchRequests:
             records = tuple(batches)
         aborted: tuple[FetchAbortedTransaction, ...] | None = None
         if fetch.request.isolation_level == READ_COMMITTED and session.follower == CONSUMER:
-            aborted = _aborted(hosted, asked.fetch_offset, records)
+            aborted = _find_aborted(hosted, asked.fetch_offset, records)
         response = FetchPartitionResponse(
             partition_index=asked.partition,
             error_code=KafkaErrorCode.NONE,
@@ -565,7 +565,7 @@ class FetchRequests:
         )
 
 
-def _aborted(
+def _find_aborted(
     hosted: LocalReplica, offset: int, records: tuple[Buffer, ...] | bytes
 ) -> tuple[FetchAbortedTransaction, ...]:
     """Returns the aborted transactions of the batches that are sent to a reader of committed records."""

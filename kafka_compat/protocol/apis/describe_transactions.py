@@ -1,4 +1,4 @@
-"""What operators ask about transactions: DescribeTransactions (65), ListTransactions (66), DescribeProducers (61)."""
+"""Questions of operators about transactions: DescribeTransactions (65), ListTransactions (66), DescribeProducers (61)."""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import INT32, INT64, STRING, Message, array, int16, int32, int64, string

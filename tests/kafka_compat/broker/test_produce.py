@@ -38,7 +38,7 @@ class Broker:
 
     def __init__(self, made: World) -> None:
         self.world = made
-        self.produces = ProduceRequests(made.context, made.replicas, made.verification)
+        self.produces = ProduceRequests(made.context, made.replicas, made.coordinators.verification)
         made.topic("t", partitions=3)
 
     @property

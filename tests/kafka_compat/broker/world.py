@@ -12,19 +12,14 @@ import attrs
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
-from kafka_compat.broker.coordinators import Coordinators
+from kafka_compat.broker.coordination import Coordination
 from kafka_compat.broker.fetcher import FetchPosition
-from kafka_compat.broker.marker_sender import MarkerSender
-from kafka_compat.broker.marker_writer import MarkerWriter
-from kafka_compat.broker.producer_ids import ProducerIds
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
 from kafka_compat.broker.requests.fetch import FetchRequests
-from kafka_compat.broker.transaction_coordinators import TransactionCoordinators
 from kafka_compat.broker.turns import LongWork
-from kafka_compat.broker.verification import Verification
 from kafka_compat.config import Settings
 from kafka_compat.controller.image import ClusterImage, TopicImage
-from kafka_compat.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.partition.effects import PartitionRoleChanged
 from kafka_compat.partition.events import Produce
 from kafka_compat.partition.model import BatchInfo
@@ -142,23 +137,13 @@ class World:
             self._on_role,
             self.removed.append,
         )
-        self.groups = Coordinators(self.context, lambda: self.replicas)
-        self.marker_writer = MarkerWriter(self.context, self.replicas, self.groups)
-        self.markers = MarkerSender(self.context, lambda: self.marker_writer, {})
-        self.ids = ProducerIds(self.context)
-        self.transactions = TransactionCoordinators(
-            self.context, lambda: self.replicas, self.markers, self.ids, lambda event, **fields: None
-        )
-        self.verification = Verification(self.context, self.replicas, self.transactions, {})
+        self.coordinators = Coordination(self.context, lambda: self.replicas, {}, lambda event, **fields: None)
         self.fetches = FetchRequests(self.context, self.replicas)
         for broker in (1, 2):
             self.image.brokers[broker] = BrokerRegistration(broker, broker, bytes(16), "h", 9092, fenced=False)
 
     def _on_role(self, hosted: LocalReplica, news: PartitionRoleChanged) -> None:
-        if hosted.partition.topic == OFFSETS_TOPIC:
-            self.groups.role_changed(hosted, news)
-        elif hosted.partition.topic == TRANSACTIONS_TOPIC:
-            self.transactions.role_changed(hosted, news)
+        self.coordinators.role_changed(hosted, news)
 
     def topic(self, name: str, partitions: int = 1, replicas: tuple[int, ...] = (OWN,), **state: Any) -> bytes:
         """Make a topic that this broker leads. Returns its id."""

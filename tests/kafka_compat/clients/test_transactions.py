@@ -11,10 +11,10 @@ from tests.kafka_compat.clients.transactors import Fenced, read, transactor
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
 OTHERS = {"confluent-kafka": "kafka-python", "kafka-python": "aiokafka", "aiokafka": "confluent-kafka"}
-"""Who reads what a library has written: the bytes are Kafka's, not a library's."""
+"""Another library reads what one has written: the bytes are Kafka's, not a library's."""
 
 
-def committed(bootstrap: str, group: str, topic: str) -> int:
+def find_committed(bootstrap: str, group: str, topic: str) -> int:
     """The committed offset of partition 0, below zero without one."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], PATIENCE_S)
@@ -34,7 +34,7 @@ def test_a_committed_transaction_is_read_whole_and_an_aborted_one_not_at_all(
                 producer.send(topic, partition, b"%d" % number)
             producer.send_offset(topic, 0, 10 + number, group)
             producer.end(commits=commits)
-            assert committed(bootstrap, group, topic) == (12 if number == 2 else 10)
+            assert find_committed(bootstrap, group, topic) == (12 if number == 2 else 10)
     for reader in (library, OTHERS[library]):
         assert read(reader, bootstrap, topic, 2, committed=True) == {0: [b"0", b"2"], 1: [b"0", b"2"]}
     assert read(library, bootstrap, topic, 2, committed=False) == {0: [b"0", b"1", b"2"], 1: [b"0", b"1", b"2"]}

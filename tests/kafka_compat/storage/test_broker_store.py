@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka_compat.model import TopicPartition
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.checkpoints import ForeignDirectory
-from kafka_compat.storage.producer_snapshots import ProducerStates
+from kafka_compat.storage.producer_snapshots import KeptProducers
 from kafka_compat.storage.run_record import Stage
 from log.config import StoreConfig
 from log.disk import RealDisk, write_file
@@ -101,7 +101,7 @@ def test_strays_are_the_logs_of_other_topics_or_of_none() -> None:
 def test_a_deleted_partition_is_gone_at_once_and_for_good() -> None:
     disk = memory_disk()
     store = three_logs(disk)
-    store.log(SECOND).write_snapshot(ProducerStates())
+    store.log(SECOND).write_snapshot(KeptProducers())
     store.delete(SECOND)
     for found in (store, open_broker(lose_unsynced(disk, 0))):
         assert set(found.logs) == {PARTITION, DASHED}
@@ -498,7 +498,7 @@ def test_a_full_disk_keeps_the_checkpoint_before() -> None:
 def test_a_clean_close_leaves_nothing_to_find_out(fate: Fate) -> None:
     disk = memory_disk()
     store = three_logs(disk)
-    store.close(producers={SECOND: ProducerStates({9: (1, ((0, 1, 2, 3),))})}, high_watermarks={SECOND: 7})
+    store.close(producers={SECOND: KeptProducers({9: (1, ((0, 1, 2, 3),))})}, high_watermarks={SECOND: 7})
     again = open_broker(fate(disk, 2))
     assert again.high_watermark(SECOND) == 7
     assert again.previous is not None

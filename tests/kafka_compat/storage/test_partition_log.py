@@ -9,7 +9,7 @@ import pytest
 from kafka_compat.protocol.batch_header import CHECKED_AT, check_batch, encode_batch_header, read_batch_header
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import SNAPSHOT_EVERY_BYTES, PartitionLog
-from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
+from kafka_compat.storage.producer_snapshots import KeptProducers, replay_into
 from log.errors import CorruptLog, NoSpace, OffsetOutOfRange, StorageFailed
 from log.memory_disk import MemoryDisk
 from tests.crashes import FATES, Fate, kill, lose_unsynced
@@ -154,7 +154,7 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
     with pytest.raises(NoSpace):
         log.append_as_leader([batch(size=1000)], 9)
     assert read_all(log) == before
-    log.write_snapshot(ProducerStates(dict.fromkeys(range(100), (0, ((0, 0, 0, 0),)))))
+    log.write_snapshot(KeptProducers(dict.fromkeys(range(100), (0, ((0, 0, 0, 0),)))))
     assert read_all(log) == before
     disk.capacity_bytes = None
     log.append_as_leader([batch(size=1000)], 9)
@@ -317,8 +317,8 @@ def test_the_record_with_the_greatest_time_is_the_first_of_them() -> None:
 # ---------------------------------------------------------------- producers
 
 
-def replay(log: PartitionLog) -> ProducerStates:
-    producers = ProducerStates()
+def replay(log: PartitionLog) -> KeptProducers:
+    producers = KeptProducers()
     replay_into(producers, log.walk())
     return producers
 
@@ -336,7 +336,7 @@ def test_producers_are_known_after_a_restart_with_and_without_snapshots(taken_at
     store.flush()
     found = reopen(fate(disk, 3))
     assert found.take_producers() == expected
-    assert found.take_producers() == ProducerStates()
+    assert found.take_producers() == KeptProducers()
     assert {each: epoch for each, (epoch, _) in expected.by_id.items()} == {0: 1, 1: 1, 2: 1}
 
 
@@ -345,7 +345,7 @@ def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
     disk = memory_disk()
     _, log = new_log(disk)
     log.append_as_leader([batch(producer=(1, 0, 0))], 0)
-    log.write_snapshot(ProducerStates({5: (9, ((1, 2, 3, 4),))}))
+    log.write_snapshot(KeptProducers({5: (9, ((1, 2, 3, 4),))}))
     log.append_as_leader([batch(2, times=7, producer=(1, 0, 1))], 0)
     found = reopen(kill(disk, 0))
     assert found.take_producers().by_id == {5: (9, ((1, 2, 3, 4),)), 1: (0, ((1, 2, 2, 7),))}
@@ -358,7 +358,7 @@ def test_a_snapshot_is_due_when_a_segment_ends_and_after_many_bytes() -> None:
         log.append_as_leader([batch(size=900)], 0)
         due.append(log.snapshot_due)
         if log.snapshot_due:
-            log.write_snapshot(ProducerStates())
+            log.write_snapshot(KeptProducers())
             assert not log.snapshot_due
     assert due == [*[False] * 3, True, *[False] * 2, True]
     log.segment_bytes = 1 << 30

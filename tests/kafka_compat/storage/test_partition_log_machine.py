@@ -18,7 +18,7 @@ from kafka_compat.protocol.batch_header import read_batch_header
 from kafka_compat.records import read_records
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
-from kafka_compat.storage.producer_snapshots import ProducerStates, replay_into
+from kafka_compat.storage.producer_snapshots import KeptProducers, replay_into
 from kafka_compat.storage.run_record import Stage
 from log.errors import StorageFailed
 from log.memory_disk import MemoryDisk
@@ -47,9 +47,9 @@ class LogState:
         gone = [read_batch_header(each).base_offset for each in self.batches[len(kept) :]]
         return LogState(kept, self.start, max(self.start, min([self.end, offset, *gone])))
 
-    def producers(self) -> ProducerStates:
+    def producers(self) -> KeptProducers:
         """Of the batches that are still there."""
-        found = ProducerStates()
+        found = KeptProducers()
         replay_into(found, ((read_batch_header(each), each) for each in self.batches))
         return found
 
@@ -70,7 +70,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         """The log after each append since the last flush, without the trims since then."""
         self.starts = [0]
         self.after: LogState | None = None
-        self.known = ProducerStates()
+        self.known = KeptProducers()
         """The replica's knowledge of its producers, which survives trims."""
         self.written = 0
 
@@ -131,7 +131,7 @@ class PartitionLogMachine(RuleBasedStateMachine):
         self.after = LogState((), offset, offset)
         self.log.reset(offset)
         self.note_flush(self.after)
-        self.known = ProducerStates()
+        self.known = KeptProducers()
 
     def trim(self, data: st.DataObject) -> None:
         start = data.draw(st.integers(self.log.start_offset, self.log.end_offset))

@@ -8,8 +8,8 @@ import pytest
 from kafka_compat.protocol.batch_header import BatchHeader
 from kafka_compat.storage.producer_snapshots import (
     SNAPSHOTS_MAX,
+    KeptProducers,
     ProducerSnapshots,
-    ProducerStates,
     decode_producers,
     encode_producers,
     replay_into,
@@ -18,17 +18,17 @@ from log.frame import checksum
 from log.memory_disk import MemoryDisk
 from tests.kafka_compat.storage.partition_model import memory_disk
 
-STATES = ProducerStates(
+STATES = KeptProducers(
     {7: (2, ((0, 4, 9, 1000), (5, 5, 10, 1001))), 2**40: (0, ())}, {7: 3}, {7: 9}, [(3, 5)], [(7, 3, 5)]
 )
-NOTHING = ProducerStates()
+NOTHING = KeptProducers()
 
 
 def header(offset: int, count: int, producer: int, epoch: int, sequence: int, time: int = 5) -> BatchHeader:
     return BatchHeader(offset, 0, 0, 2, 0, 0, count - 1, time, time, producer, epoch, sequence, count)
 
 
-def replay(producers: ProducerStates, *headers: BatchHeader) -> None:
+def replay(producers: KeptProducers, *headers: BatchHeader) -> None:
     replay_into(producers, ((each, b"") for each in headers))
 
 
@@ -39,7 +39,7 @@ def snapshots() -> tuple[MemoryDisk, ProducerSnapshots]:
 
 
 def test_the_last_five_batches_of_an_epoch_are_kept() -> None:
-    producers = ProducerStates()
+    producers = KeptProducers()
     replay(producers, *(header(each * 2, 2, 7, 1, each * 2) for each in range(7)))
     assert producers.by_id == {7: (1, tuple((at, at + 1, at + 1, 5) for at in (4, 6, 8, 10, 12)))}
     replay(
@@ -49,7 +49,7 @@ def test_the_last_five_batches_of_an_epoch_are_kept() -> None:
 
 
 def test_sequences_go_on_at_zero_after_the_greatest() -> None:
-    producers = ProducerStates()
+    producers = KeptProducers()
     replay(producers, header(0, 1, 1, 0, 2**31 - 1), header(1, 4, 2, 0, 2**31 - 2))
     assert [each[1][0][:2] for each in producers.by_id.values()] == [(2**31 - 1, 2**31 - 1), (2**31 - 2, 1)]
 
@@ -65,7 +65,7 @@ def test_what_is_written_is_read() -> None:
 
 def test_a_snapshot_of_an_earlier_release_has_no_transactions() -> None:
     content: bytes = msgpack.packb([1, STATES.by_id])
-    assert decode_producers(content + checksum(content).to_bytes(4, "little")) == ProducerStates(STATES.by_id)
+    assert decode_producers(content + checksum(content).to_bytes(4, "little")) == KeptProducers(STATES.by_id)
 
 
 def test_no_damage_is_taken_for_a_snapshot() -> None:
