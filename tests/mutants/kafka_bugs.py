@@ -222,8 +222,8 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a batch is appended although an earlier one of its producer is missing",
         PRODUCERS,
         (
-            "        return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER\n\n    def record",
-            "        return KafkaErrorCode.NONE\n\n    def record",
+            "        return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER\n\n    def _check",
+            "        return KafkaErrorCode.NONE\n\n    def _check",
         ),
         oracles=["K5", "script"],
     ),
@@ -232,7 +232,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a truncation does not roll producers back",
         LOG,
         (
-            "            self.producers.restore(producers, now)\n            self.window.reset(end)",
+            "            self.producers.restore(producers, now, transactions)\n            self.window.reset(end)",
             "            self.window.reset(end)",
         ),
         oracles=["K5", "K2", "script"],
@@ -249,7 +249,7 @@ KAFKA_BUGS: Sequence[Mutant] = (
         "a consumer is given what is not committed",
         LEADER,
         (
-            "self._answer_or_wait(waiting, self._log.high_watermark, self.waits.consumers, now, out)",
+            "self._answer_or_wait(waiting, self._limit_of(waiting), self.waits.consumers, now, out)",
             "self._answer_or_wait(waiting, self._log.log_end, self.waits.consumers, now, out)",
         ),
         oracles=["K3", "script"],

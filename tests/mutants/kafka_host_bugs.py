@@ -21,7 +21,7 @@ PARTITION_LOG = "kafka_compat.storage.partition_log"
 STORE = "kafka_compat.storage.broker_store"
 COMPACTION = "kafka_compat.storage.compaction"
 RUN = "kafka_compat.storage.run_record"
-COORDINATORS = "kafka_compat.broker.coordinators"
+COORDINATORS = "kafka_compat.broker.coordinator_host"
 LINK = "kafka_compat.broker.controller_link"
 LISTS = "kafka_compat.broker.requests.logs"
 PARTS = "kafka_compat.broker.parts"
@@ -45,7 +45,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-truncates-without-producers",
         "a truncation does not tell the replica which producers are left",
         REPLICAS,
-        (" if shorter else None\n        self.step", " if False else ()\n        self.step"),
+        ("        kept = hosted.log.producers_on_disk()\n", "        kept = KeptProducers()\n"),
         oracles=["K5"],
     ),
     kafka_bug(
@@ -93,7 +93,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-reads-producers-from-snapshots-alone",
         "the producers behind the newest snapshot are not read at a start",
         PARTITION_LOG,
-        ("        replay_into(producers, self.headers(at))\n", ""),
+        ("        replay_into(producers, self.walk(at))\n", ""),
         oracles=["K5"],
     ),
     kafka_bug(
@@ -183,7 +183,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-reads-producers-of-earlier-epochs",
         "a producer's batches of an earlier epoch are read with those of its present one",
         SNAPSHOTS,
-        ("            batches = ()\n", "            pass\n"),
+        ("            kept = ()\n", "            pass\n"),
         oracles=["K5"],
     ),
     kafka_bug(

@@ -35,7 +35,7 @@ class Topic:
 
     def __init__(self, made: World) -> None:
         self.world = made
-        self._produces = ProduceRequests(made.context, made.replicas)
+        self._produces = ProduceRequests(made.context, made.replicas, made.coordinators.verification)
         made.topic("t")
 
     @property
