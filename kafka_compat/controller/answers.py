@@ -10,6 +10,7 @@ from kafka_compat.controller.commands import (
     AlterConfigs,
     AlterCredentials,
     AlterPartition,
+    AlterReassignments,
     BeginShutdown,
     Command,
     CommandResult,
@@ -28,6 +29,7 @@ from kafka_compat.controller.commands import (
     PartitionsAltered,
     PartitionsCreated,
     ProducerIdsAllocated,
+    ReassignmentsAltered,
     RegisterBroker,
     Registered,
     ReportLogs,
@@ -63,6 +65,8 @@ def fits(command: Command, result: CommandResult) -> bool:
             return {each.name for each in more} == {each.name for each in grown}
         case AlterConfigs(changes=settings), ConfigsAltered(resources=resources):
             return {each.resource for each in settings} == {each.resource for each in resources}
+        case AlterReassignments(partitions=moves), ReassignmentsAltered(partitions=moved):
+            return {(each.topic, each.partition) for each in moves} == {(each.topic, each.partition) for each in moved}
         case AlterCredentials(changes=credentials), CredentialsAltered(users=users):
             return {each.user for each in credentials} == {each.user for each in users}
         case CreateAcls(acls=acls), AclsCreated(results=results):
@@ -80,9 +84,13 @@ def _follows(broker: int, change: IsrChange, altered: PartitionAltered) -> bool:
     state = altered.state
     if altered.error is not NONE or state is None:
         return altered.error is not NONE
+    wanted = {member.broker for member in change.isr}
+    same_leadership = (state.leader, state.leader_epoch) == (broker, change.leader_epoch) and set(state.isr) == wanted
+    # The change may complete a reassignment, which begins another leader epoch when replicas have left.
+    is_moved = state.leader_epoch == change.leader_epoch + 1 and not state.is_moving
     return (
-        (state.topic_id, state.leader, state.leader_epoch) == (change.topic_id, broker, change.leader_epoch)
+        state.topic_id == change.topic_id
+        and (same_leadership or (is_moved and set(state.isr) == wanted.intersection(state.replicas)))
         and state.partition_epoch - change.partition_epoch in (0, 1)
-        and set(state.isr) == {member.broker for member in change.isr}
         and problem_of(state) is None
     )
