@@ -66,12 +66,14 @@ class BrokerParts:
         tell: Tell,
         on_serving: Callable[[], None],
         on_may_end: Callable[[], None],
-        transaction_peers: Mapping[int, Peer] | None = None,
+        transaction_peers: Mapping[int, Peer],
         make_replicas: Callable[..., Replicas] = Replicas,
         mechanisms: Mechanisms | None = None,
     ) -> None:
-        """`peers` are the connections for fetching, `transaction_peers` those for transactions. `on_serving` is called once, when the broker is registered, up to
-        date and not fenced for the first time; `on_may_end` when the controller consents to its shutdown.
+        """`peers` are the connections for fetching, `transaction_peers` those for markers and verifications.
+
+        `on_serving` is called once, when the broker is registered, up to date and not fenced for the first time;
+        `on_may_end` when the controller consents to its shutdown.
         """
         self.context = context
         self.gate = Gate()
@@ -81,7 +83,7 @@ class BrokerParts:
         self.replicas = make_replicas(
             context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
         )
-        self.coordinators = Coordination(context, lambda: self.replicas, transaction_peers or {}, tell)
+        self.coordinators = Coordination(context, lambda: self.replicas, transaction_peers, tell)
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._produces = ProduceRequests(context, self.replicas, self.coordinators.verification)
         self.fetches = FetchRequests(context, self.replicas)

@@ -85,12 +85,12 @@ def _follows(broker: int, change: IsrChange, altered: PartitionAltered) -> bool:
     if altered.error is not NONE or state is None:
         return altered.error is not NONE
     wanted = {member.broker for member in change.isr}
-    same_leadership = (state.leader, state.leader_epoch) == (broker, change.leader_epoch) and set(state.isr) == wanted
-    # The change may complete a reassignment, which begins another leader epoch when replicas have left.
-    is_moved = state.leader_epoch == change.leader_epoch + 1 and not state.is_moving
+    same_leadership = (state.leader, state.leader_epoch) == (broker, change.leader_epoch)
+    # The change may complete a reassignment: replicas have left, all others are in sync, and another epoch begins.
+    is_moved = state.leader_epoch == change.leader_epoch + 1 and set(state.isr) == set(state.replicas) <= wanted
     return (
         state.topic_id == change.topic_id
-        and (same_leadership or (is_moved and set(state.isr) == wanted.intersection(state.replicas)))
+        and ((same_leadership and set(state.isr) == wanted) or is_moved)
         and state.partition_epoch - change.partition_epoch in (0, 1)
         and problem_of(state) is None
     )

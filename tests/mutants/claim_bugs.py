@@ -207,8 +207,8 @@ OF_KAFKA = (
         "claims-of-another-isr",
         "a controller may answer with another ISR than was asked for",
         ANSWERS,
-        "        and set(state.isr) == {member.broker for member in change.isr}\n",
-        "",
+        " and set(state.isr) == wanted)",
+        ")",
     ),
     unguard(
         "claims-of-any-number-of-ids",
