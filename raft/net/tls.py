@@ -17,7 +17,8 @@ RECORD_HEADER_BYTES: Final = 5
 """Type, version and length of a record."""
 RECORD_BYTES_MAX: Final = RECORD_HEADER_BYTES + 2**14 + 2048
 """The largest record that either version allows, header and all."""
-_TYPES = (20, 21, TLS_HANDSHAKE, 23)
+_DATA = 23
+_TYPES = (20, 21, TLS_HANDSHAKE, _DATA)
 
 SPEAKS_PLAIN_TEXT = "the other side speaks plain text, and this side TLS"
 
@@ -100,11 +101,13 @@ class TlsStream:
         count = 0
         try:
             while self.is_ready and count < len(buffer):
-                read = self._engine.read(len(buffer) - count, buffer[count:])
+                read = int(self._engine.read(len(buffer) - count, buffer[count:] if count else buffer))
                 if not read:
                     self.is_ended = True
                     break
-                count += int(read)
+                count += read
+                if not self._arrived.pending:
+                    break  # to ask again would cost an exception, and find no whole record
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLZeroReturnError:
@@ -115,8 +118,9 @@ class TlsStream:
 
     def seal(self, data: Buffer) -> None:
         """Encrypt `data`, after the handshake; `output` has it then. Raises `TlsFailed` after a failure."""
-        left = memoryview(data)
         try:
+            written = self._engine.write(data) if data else 0
+            left = memoryview(data)[written:]
             while left:
                 left = left[self._engine.write(left) :]
         except ssl.SSLError as error:
@@ -135,10 +139,18 @@ class TlsStream:
 
     def _walk(self, chunk: Buffer) -> None:
         """Follow the records, so that an unfinished one is known. Raises `TlsFailed` for bytes that begin none."""
-        at = 0
-        while at < len(chunk):
+        at, size = 0, len(chunk)
+        if (
+            size > RECORD_HEADER_BYTES
+            and not self.pending_bytes
+            and chunk[0] == _DATA
+            and chunk[1] == 3
+            and size == RECORD_HEADER_BYTES + (chunk[3] << 8) + chunk[4] <= RECORD_BYTES_MAX
+        ):
+            return  # one whole record, as most are
+        while at < size:
             if self._left:
-                step = min(self._left, len(chunk) - at)
+                step = min(self._left, size - at)
                 self._left -= step
                 at += step
                 continue

@@ -115,7 +115,15 @@ class TlsSocket:
 
     def send(self, data: Buffer) -> int:
         """See the module. Raises `BlockingIOError` before the handshake is done."""
-        return self.sendmsg((data,))
+        size = len(data)
+        if self._unsent or self._sealed_bytes or size > SEALED_AT_ONCE or not self.stream.is_ready:
+            return self.sendmsg((data,))
+        self.stream.seal(data)
+        self._sealed_bytes = size
+        if not self._push():
+            raise BlockingIOError
+        self._sealed_bytes = 0
+        return size
 
     def sendmsg(self, buffers: Iterable[Buffer]) -> int:
         """Like `send`, for data in pieces."""
@@ -158,10 +166,10 @@ class TlsSocket:
 
         Returns 0 at the end of the other side's data. Raises `BlockingIOError` as long as no plain text has come.
         """
-        arrived = self._plain.recv(len(buffer) - RECORD_BYTES_MAX)
+        arrived = self._plain.recv_into(buffer, len(buffer) - RECORD_BYTES_MAX)
         if not arrived:
             return 0
-        self._feed(arrived)
+        self._feed(buffer[:arrived])  # it copies them, so that plain text may take their place
         count = self._read_into(buffer)
         if not self._push() and len(self._unsent) > UNSENT_BYTES_MAX:
             raise TlsFailed("the other side does not read the answers of the protocol")
@@ -172,7 +180,7 @@ class TlsSocket:
             raise BlockingIOError
         return count
 
-    def _feed(self, arrived: bytes) -> None:
+    def _feed(self, arrived: Buffer) -> None:
         try:
             self.stream.feed(arrived)
         except TlsFailed:
