@@ -68,6 +68,7 @@ campaign: $(DEV)
 	$(BIN)/python -m tests.fuzz.wire --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.kafka --frames 100000 --seed 1
 	$(BIN)/python -m tests.fuzz.rocketmq --frames 100000 --seed 1
+	$(BIN)/python -m tests.fuzz.tls --records 100000 --seed 1
 	set -e; for name in $$($(BIN)/quorumlog scenario | sed -n 's/^\([a-z0-9-]*\)  .*/\1/p'); do $(BIN)/quorumlog scenario $$name; done
 	$(BIN)/quorumlog scenario all-killed-copy-gone --trial eligible.leader.replicas.version=1 --draws 20 --quick
 	$(BIN)/python -m tests.mutants run --happy
