@@ -287,7 +287,7 @@ class RaftDriver:
         """The time at which `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
         if self._applier.has_more or self._subscriptions.has_more or self._trimmer.snapshots.draws:
             return -math.inf
-        deadline = min(self.core.deadline, self._flushes.due)
+        deadline = min(self._tick_due, self._flushes.due)
         if self._batcher.has_waiting and not self._flushes.delays_entries:
             deadline = min(deadline, self._batcher.deadline)
         return deadline
@@ -355,8 +355,8 @@ class RaftDriver:
                 self._step(now, event)
             if now > self._flushes.stalls_at:
                 self._step_down_if_leader(now)
-            if now >= self.core.deadline and not receives_first:
-                if now > self.core.deadline + self.core.config.heartbeat_s:
+            if now >= self._tick_due and not receives_first and (self._leads or self._inbox.full_disk.may_stand(now)):
+                if now > self._tick_due + self.core.config.heartbeat_s:
                     self._step(now, Overslept())
                 self._step(now, Tick())
             if reads.new:
@@ -387,6 +387,10 @@ class RaftDriver:
             return True
         self._rounds_late = 0
         return False
+
+    @property
+    def _tick_due(self) -> float:
+        return self.core.deadline if self._leads else max(self.core.deadline, self._inbox.full_disk.stands_from)
 
     @property
     def _leads(self) -> bool:

@@ -28,6 +28,8 @@ class FullDisk:
         self._notify = notify
         self._notices_from = -math.inf
         self._hand_over_from = -math.inf
+        self.stands_from = -math.inf
+        """Before this time a node that found no room does not stand for election."""
 
     def reserve(self, size: int, now: float) -> None:
         """Make sure that a write of `size` bytes will fit. Raises `NoSpace`, which has then been noticed."""
@@ -43,6 +45,15 @@ class FullDisk:
             return False
         self._hand_over_from = now + HAND_OVER_EVERY_S
         return True
+
+    def may_stand(self, now: float) -> bool:
+        """Returns True if a node may stand for election. One whose disk was full at its start may lack the room that
+        others have reserved; it looks for some again from `stands_from` on.
+        """
+        if self.has_room_for_state(now):
+            return True
+        self.stands_from = now + NOTICE_EVERY_S
+        return False
 
     def has_room_for_state(self, now: float) -> bool:
         """Returns True if a new term, a vote and the first entry of a leadership fit; a failure has been noticed."""

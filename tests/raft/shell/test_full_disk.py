@@ -108,6 +108,27 @@ def test_no_number_of_hand_overs_ends_a_node_without_room() -> None:
     assert rig.core.term < 1499, "the room that is kept for terms and votes has an end"
 
 
+def test_a_node_that_starts_on_a_full_disk_serves_once_there_is_room() -> None:
+    rig = Rig().lead()
+    rig.append(1, RECORD)
+    rig.settle()
+    rig.storage.close()
+    full(rig.disk)
+    again = Rig(disk=rig.disk)
+    full(again.disk)
+    for _ in range(30):
+        again.now += 1.0
+        again.settle()
+    assert (again.core.role_name, again.told.count("storage_full") > 1) == (RoleName.FOLLOWER, True)
+    assert again.driver.deadline > again.now  # it does not look for room all the time
+    again.disk.capacity_bytes = None
+    again.now += NOTICE_EVERY_S
+    again.settle()
+    again.append(2, RECORD)
+    again.settle()
+    assert again.caller.seen[2] == (1, 1, again.core.term)
+
+
 def test_what_a_node_without_room_has_promised_is_on_its_disk() -> None:
     rig = Rig(3)
     fill(rig)
@@ -121,7 +142,7 @@ def test_what_a_node_without_room_has_promised_is_on_its_disk() -> None:
 
 async def test_full_disks_on_all_nodes_neither_unseat_leaders_for_ever_nor_end_a_node() -> None:
     attempts: list[Attempt] = []
-    async with LocalCluster.open() as cluster, cluster.client(deadline_s=0.3) as client:
+    async with LocalCluster.open() as cluster, cluster.client(deadline_s=1.0) as client:
         await client.append([b"before"])
         began = await term_of(cluster)
         for node in cluster.nodes:
