@@ -13,6 +13,7 @@ from pathlib import Path
 from jepsen_like.bench import answers, figures
 from jepsen_like.bench.kafka import answers as kafka_answers
 from jepsen_like.bench.rocketmq import answers as rocketmq_answers
+from jepsen_like.bench.security import answers as security_answers
 from jepsen_like.cli import COMMANDS
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.report import matrix_words
@@ -33,6 +34,7 @@ CHECK_SCALE = BENCHMARK.with_name("check_scale.json")
 CHECK_READING = BENCHMARK.with_name("check_reading.json")
 MATRIX = BENCHMARK.with_name("matrix.json")
 ROCKETMQ_BENCHMARK = BENCHMARK.with_name("rocketmq.json")
+SECURITY_BENCHMARK = BENCHMARK.with_name("security.json")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -97,6 +99,13 @@ def rocketmq_benchmark() -> str:
         f"{title}:\n\n" + table(head, rows) for title, head, rows in rocketmq_answers.TABLES.tables(document) if rows
     ]
     return "\n".join([*tables, " ".join(rocketmq_answers.TABLES.remarks(document)) + "\n"])
+
+
+def security_benchmark() -> str:
+    """The committed figures of the price of a secret and of TLS."""
+    document = figures.load(SECURITY_BENCHMARK)
+    tables = [f"{title}:\n\n" + table(head, rows) for title, head, rows in security_answers.tables(document)]
+    return "\n".join([*tables, " ".join(security_answers.remarks(document)) + "\n"])
 
 
 def scenarios(of: Sequence[NamedScenario]) -> str:
@@ -191,6 +200,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "rocketmq_scenarios": partial(scenarios, rocketmq.SCENARIOS),
     "kafka_benchmark": kafka_benchmark,
     "rocketmq_benchmark": rocketmq_benchmark,
+    "security_benchmark": security_benchmark,
     "rocketmq_without_effect": rocketmq_without_effect,
     "check_scale": check_scale,
     "check_reading": check_reading,
@@ -201,6 +211,7 @@ PLACES: Mapping[str, str] = {
     "matrix": "docs/matrix.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
+    "security_benchmark": "docs/benchmark.md",
     "kafka_apis": "docs/kafka.md",
     "kafka_required": "docs/kafka.md",
     "kafka_differences": "docs/kafka.md",

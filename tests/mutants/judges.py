@@ -201,11 +201,13 @@ def refuse(mutant: Mutant, seeds: range) -> Judgement:
 
 
 def admit(mutant: Mutant, seeds: range) -> Judgement:
-    """Runs the tests of what strangers get, and members that speak for others: of the handshake, and on each wire."""
+    """Runs the tests of what strangers get, and members that speak for others: of the handshake, of TLS, and on each wire."""
     return _failing(
         "strangers",
         "tests/raft/test_trust.py",
         "tests/raft/shell/test_admission.py",
+        "tests/raft/shell/test_tls.py",
+        "tests/jepsen_like/cluster/test_keys.py",
         "tests/kafka_compat/broker/test_strangers.py",
         "tests/rocketmq_compat/broker/test_strangers.py",
     )
