@@ -173,12 +173,13 @@ class FaultDesk:
         nodes = self._cluster.targets
         if unknown := [node for node in wish.nodes if node not in nodes]:
             raise FaultRefused(f"no node {unknown[0]}; there are {', '.join(map(str, nodes))}")
+        if kind.hits_first is Target.ALL and wish.nodes:
+            raise FaultRefused(f"a {kind.name} concerns all nodes; name none")
         if not wish.nodes:
-            target = Target(wish.target)
-            if target is not Target.LEADER and target not in kind.targets:
-                raise FaultRefused(
-                    f"a {kind.name} has no target {target.value}; there are {', '.join((Target.LEADER, *kind.targets))}"
-                )
+            target = kind.hits_first if wish.target == Target.LEADER else Target(wish.target)
+            allowed = (kind.hits_first, *kind.targets)
+            if target not in allowed:
+                raise FaultRefused(f"a {kind.name} has no target {target.value}; there are {', '.join(allowed)}")
             return kind.select(self._rng, target, nodes, leader.node)
         others = [node for node in nodes if node not in wish.nodes]
         if isinstance(kind, LinkKind):
