@@ -8,6 +8,8 @@ from jepsen_like.bench.figures import Document, DocumentTable, describe
 from jepsen_like.bench.guard import PLAIN, Protection
 from jepsen_like.bench.security.loads import BEFORE, LOADS, PROTECTIONS, SYSTEMS, TITLES, key
 
+QUIET = 1.5
+"""The most load before a run whose figures are to be compared."""
 HEAD = (
     "load",
     "protection",
@@ -55,6 +57,8 @@ def _row(document: Document, system: str, load: str, title: str, way: Protection
 def remarks(document: Document) -> list[str]:
     """Returns what the tables need to be read."""
     loads = ", ".join(f"{run.load_average:.1f}" for run in document.runs)
+    if any(run.load_average > QUIET for run in document.runs):
+        loads += " (a machine that did other work: these figures are preliminary)"
     return [
         f"Machine: {describe(document.machine)}. Load average before: {loads}. Clients speak TLS too, on the same cores.",
         *(f"Not measured, {one.section} of {one.system}: {one.why}" for one in document.not_measured),
