@@ -103,9 +103,14 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
             return []
         if not self.pending_bytes:
             return self._decode(chunk, is_kept=False)
-        del self._growing[self.pending_bytes :]
-        self._growing += chunk
-        return self.fill(len(chunk))
+        size, room = len(chunk), len(self._growing) - self.pending_bytes
+        if not room:
+            self._growing += chunk
+            return self.fill(size)
+        fitting = chunk if size <= room else memoryview(chunk)[:room]
+        self._growing[self.pending_bytes : self.pending_bytes + len(fitting)] = fitting
+        frames = self.fill(len(fitting))
+        return frames if size <= room else frames + self.feed(memoryview(chunk)[room:])
 
     def room(self) -> memoryview | None:
         """Returns the buffer for the rest of a frame if both the rest and what has arrived are large, else None."""

@@ -17,8 +17,7 @@ RECORD_HEADER_BYTES: Final = 5
 """Type, version and length of a record."""
 RECORD_BYTES_MAX: Final = RECORD_HEADER_BYTES + 2**14 + 2048
 """The largest record that either version allows, header and all."""
-_DATA = 23
-_TYPES = (20, 21, TLS_HANDSHAKE, _DATA)
+_TYPES = (20, 21, TLS_HANDSHAKE, 23)
 
 SPEAKS_PLAIN_TEXT = "the other side speaks plain text, and this side TLS"
 
@@ -139,31 +138,23 @@ class TlsStream:
 
     def _walk(self, chunk: Buffer) -> None:
         """Follow the records, so that an unfinished one is known. Raises `TlsFailed` for bytes that begin none."""
-        at, size = 0, len(chunk)
-        if (
-            size > RECORD_HEADER_BYTES
-            and not self.pending_bytes
-            and chunk[0] == _DATA
-            and chunk[1] == 3
-            and size == RECORD_HEADER_BYTES + (chunk[3] << 8) + chunk[4] <= RECORD_BYTES_MAX
-        ):
-            return  # one whole record, as most are
+        at, size = min(self._left, len(chunk)), len(chunk)
+        self._left -= at
         while at < size:
-            if self._left:
-                step = min(self._left, size - at)
-                self._left -= step
-                at += step
-                continue
-            step = RECORD_HEADER_BYTES - len(self._partial)
-            self._partial += bytes(chunk[at : at + step])
-            at += step
-            if self._partial[0] not in _TYPES or self._partial[1:2] not in (b"", b"\3"):
+            begun = self._partial + bytes(chunk[at : at + RECORD_HEADER_BYTES - len(self._partial)])
+            if begun[0] not in _TYPES or begun[1:2] not in (b"", b"\3"):
                 raise TlsFailed("bytes that are no record" if self.is_ready else SPEAKS_PLAIN_TEXT)
-            if len(self._partial) == RECORD_HEADER_BYTES:
-                self._left = int.from_bytes(self._partial[3:], "big")
-                self._partial = b""
-                if self._left > RECORD_BYTES_MAX:
-                    raise TlsFailed(f"a record of {self._left} bytes")
+            at += len(begun) - len(self._partial)
+            if len(begun) < RECORD_HEADER_BYTES:
+                self._partial = begun
+                return
+            self._partial = b""
+            length = (begun[3] << 8) + begun[4]
+            if length > RECORD_BYTES_MAX:
+                raise TlsFailed(f"a record of {length} bytes")
+            arrived = min(length, size - at)
+            self._left = length - arrived
+            at += arrived
 
 
 def distinguished_name(certificate: Mapping[str, Any]) -> str:
