@@ -1,0 +1,1 @@
+"""The security part of the benchmark: its tables, and a short run."""
