@@ -1,4 +1,7 @@
-"""Tells the results that a correct controller may answer a command with. A broker takes no others."""
+"""States which results a correct controller may give to a command. A broker takes no others."""
+
+from collections.abc import Iterable
+from typing import assert_never
 
 from kafka_compat.controller.commands import (
     NONE,
@@ -33,6 +36,8 @@ from kafka_compat.controller.commands import (
     RegisterBroker,
     Registered,
     ReportLogs,
+    TopicCreated,
+    TopicGrown,
     TopicsCreated,
     TopicsDeleted,
     UnfenceBroker,
@@ -42,55 +47,76 @@ from kafka_compat.controller.invariants import problem_of
 
 def fits(command: Command, result: CommandResult) -> bool:
     """Returns True if a correct controller may have answered `command` with `result`."""
-    match command, result:
-        case RegisterBroker(), Registered(epoch=epoch, error=error):
-            return error is not NONE or epoch >= 0
-        case ((UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs()), Acknowledged()):
-            return True
-        case AllocateProducerIds(), ProducerIdsAllocated(first=first, count=count, error=error):
-            return error is not NONE or (first >= 0 and count == PRODUCER_IDS_PER_BLOCK)
-        case AlterPartition(broker=broker, changes=changes), PartitionsAltered(partitions=altered, error=error):
-            if error is not NONE and not altered:
-                return True
-            return len(altered) == len(changes) and all(
-                _follows(broker, change, each) for change, each in zip(changes, altered, strict=True)
+    match command:
+        case RegisterBroker():
+            return isinstance(result, Registered) and (result.error is not NONE or result.epoch >= 0)
+        case UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs():
+            return isinstance(result, Acknowledged)
+        case AllocateProducerIds():
+            return isinstance(result, ProducerIdsAllocated) and (
+                result.error is not NONE or (result.first >= 0 and result.count == PRODUCER_IDS_PER_BLOCK)
             )
-        case ElectLeaders(partitions=asked), LeadersElected(partitions=elected):
-            return asked is None or len(asked) == len(elected)
-        case CreateTopics(topics=wanted), TopicsCreated(topics=created):
-            return {each.name for each in wanted} == {each.name for each in created}
-        case DeleteTopics(topics=references), TopicsDeleted(topics=deleted):
-            return len(references) == len(deleted)
-        case CreatePartitions(topics=more), PartitionsCreated(topics=grown):
-            return {each.name for each in more} == {each.name for each in grown}
-        case AlterConfigs(changes=settings), ConfigsAltered(resources=resources):
-            return {each.resource for each in settings} == {each.resource for each in resources}
-        case AlterReassignments(partitions=moves), ReassignmentsAltered(partitions=moved):
-            return {(each.topic, each.partition) for each in moves} == {(each.topic, each.partition) for each in moved}
-        case AlterCredentials(changes=credentials), CredentialsAltered(users=users):
-            return {each.user for each in credentials} == {each.user for each in users}
-        case CreateAcls(acls=acls), AclsCreated(results=results):
-            return len(acls) == len(results)
-        case DeleteAcls(filters=filters), AclsDeleted(results=matched):
-            return len(filters) == len(matched)
+        case AlterPartition():
+            return isinstance(result, PartitionsAltered) and _follow(command, result)
+        case ElectLeaders(partitions=asked):
+            return isinstance(result, LeadersElected) and (asked is None or len(asked) == len(result.partitions))
+        case CreateTopics(topics=wanted):
+            return isinstance(result, TopicsCreated) and _are_same((each.name for each in wanted), result.topics)
+        case DeleteTopics(topics=references):
+            return isinstance(result, TopicsDeleted) and len(references) == len(result.topics)
+        case CreatePartitions(topics=more):
+            return isinstance(result, PartitionsCreated) and _are_same((each.name for each in more), result.topics)
+        case AlterConfigs(changes=settings):
+            resources = {each.resource for each in settings}
+            return isinstance(result, ConfigsAltered) and resources == {each.resource for each in result.resources}
+        case AlterCredentials(changes=credentials):
+            users = {each.user for each in credentials}
+            return isinstance(result, CredentialsAltered) and users == {each.user for each in result.users}
+        case CreateAcls(acls=acls):
+            return isinstance(result, AclsCreated) and len(acls) == len(result.results)
+        case DeleteAcls(filters=filters):
+            return isinstance(result, AclsDeleted) and len(filters) == len(result.results)
+        case AlterReassignments(partitions=moves):
+            moved = {(each.topic, each.partition) for each in moves}
+            return isinstance(result, ReassignmentsAltered) and moved == {
+                (each.topic, each.partition) for each in result.partitions
+            }
         case _:
-            return False
+            assert_never(command)
+
+
+def _are_same(names: Iterable[str], topics: Iterable[TopicCreated | TopicGrown]) -> bool:
+    return set(names) == {each.name for each in topics}
+
+
+def _follow(command: AlterPartition, result: PartitionsAltered) -> bool:
+    changes, altered = command.changes, result.partitions
+    if result.error is not NONE and not altered:
+        return True
+    return len(altered) == len(changes) and all(
+        _follows(command.broker, change, each) for change, each in zip(changes, altered, strict=True)
+    )
 
 
 def _follows(broker: int, change: IsrChange, altered: PartitionAltered) -> bool:
-    """Returns True if this may be the outcome of a change that its leader has asked for: the ISR that it wanted."""
+    """Returns True if this may be the outcome of a change that its leader has asked for.
+
+    That is the ISR that it wanted, in its epoch. A reassignment that this completes begins another epoch: then the
+    replicas that are left are all in sync.
+    """
     if (altered.topic_id, altered.partition) != (change.topic_id, change.partition):
         return False
     state = altered.state
     if altered.error is not NONE or state is None:
         return altered.error is not NONE
-    wanted = {member.broker for member in change.isr}
-    same_leadership = (state.leader, state.leader_epoch) == (broker, change.leader_epoch)
-    # The change may complete a reassignment: replicas have left, all others are in sync, and another epoch begins.
-    is_moved = state.leader_epoch == change.leader_epoch + 1 and set(state.isr) == set(state.replicas) <= wanted
+    wanted, isr = {member.broker for member in change.isr}, set(state.isr)
+    if state.leader_epoch == change.leader_epoch:
+        follows = state.leader == broker and isr == wanted
+    else:
+        follows = state.leader_epoch == change.leader_epoch + 1 and isr == set(state.replicas) and isr <= wanted
     return (
-        state.topic_id == change.topic_id
-        and ((same_leadership and set(state.isr) == wanted) or is_moved)
+        follows
+        and state.topic_id == change.topic_id
         and state.partition_epoch - change.partition_epoch in (0, 1)
         and problem_of(state) is None
     )

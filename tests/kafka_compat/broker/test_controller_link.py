@@ -12,15 +12,19 @@ from kafka_compat.broker.peers import PeerFailed
 from kafka_compat.controller.commands import (
     AllocateProducerIds,
     AlterPartition,
+    AlterReassignments,
     Command,
     CommandResult,
     CreateTopics,
     IsrChange,
     NewTopic,
     PartitionAltered,
+    PartitionReassigned,
     PartitionsAltered,
     ProducerIdsAllocated,
     ProposedMember,
+    Reassignment,
+    ReassignmentsAltered,
     RegisterBroker,
     Registered,
     TopicCreated,
@@ -174,6 +178,7 @@ def test_a_result_is_given_out_when_this_broker_has_it_too(world: World, comes: 
 STATE = PartitionState(bytes(15) + b"t", (1, 2, 3), (1, 2), 1, 4, 11)
 WANTED = IsrChange(STATE.topic_id, 0, 4, 10, (ProposedMember(1, 11), ProposedMember(2, 12)))
 ALTER = AlterPartition(1, 11, (WANTED,))
+MOVE = AlterReassignments((Reassignment("t", 0, (1, 2)),))
 
 
 def outcome(state: PartitionState | None = STATE, *, partition: int = 0) -> PartitionsAltered:
@@ -194,6 +199,7 @@ IMPOSSIBLE: dict[str, tuple[Command, CommandResult | bytes]] = {
     "a partition epoch to come": (ALTER, outcome(attrs.evolve(STATE, partition_epoch=2**30))),
     "another ISR": (ALTER, outcome(attrs.evolve(STATE, isr=(1,)))),
     "an ISR beyond the replicas": (ALTER, outcome(attrs.evolve(STATE, replicas=(1,)))),
+    "a move of another partition": (MOVE, ReassignmentsAltered((PartitionReassigned("t", 1),))),
     "another topic": (CreateTopics((NewTopic("t", bytes(16)),), 0), TopicsCreated((TopicCreated("u", bytes(16)),))),
 }
 
@@ -211,10 +217,21 @@ def test_an_answer_that_no_controller_gives_ends_its_link_and_leaves_the_outcome
     assert [each.definite for each in world.outcomes] == [False]
 
 
-@pytest.mark.parametrize("result", [outcome(), PartitionsAltered(error=KafkaErrorCode.STALE_BROKER_EPOCH)])
-def test_an_answer_that_a_controller_may_give_is_handed_on(world: World, result: PartitionsAltered) -> None:
+MOVED = attrs.evolve(STATE, replicas=(1, 2), leader_epoch=5)
+POSSIBLE: dict[str, tuple[Command, CommandResult]] = {
+    "the ISR that was wanted": (ALTER, outcome()),
+    "a refusal of all": (ALTER, PartitionsAltered(error=KafkaErrorCode.STALE_BROKER_EPOCH)),
+    "a reassignment that is complete": (ALTER, outcome(MOVED)),
+    "a reassignment that replaces its leader": (ALTER, outcome(attrs.evolve(MOVED, replicas=(2,), isr=(2,), leader=2))),
+    "a reassignment that begins": (MOVE, ReassignmentsAltered((PartitionReassigned("t", 0),))),
+}
+
+
+@pytest.mark.parametrize("claim", POSSIBLE)
+def test_an_answer_that_a_controller_may_give_is_handed_on(world: World, claim: str) -> None:
+    command, result = POSSIBLE[claim]
     world.link.leader_changed(2)
-    world.link.send(ALTER, world.outcomes.append, at_once=True)
+    world.link.send(command, world.outcomes.append, at_once=True)
     world.peers[2].calls.pop()[1](ControllerCommandResponse(error_code=0, index=5, result=encode_result(result)))
     assert world.outcomes == [result]
 
