@@ -107,7 +107,8 @@ CREATE_TIME: Final = "CreateTime"
 APPEND_TIME: Final = "LogAppendTime"
 
 PLAIN: Final = "PLAIN"
-SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 DEFAULT_PROTOCOL_MAP: Final = "PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL"
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 """Kafka's name of the one authorizer."""
@@ -303,12 +304,30 @@ BROKER_KEYS: Final = _table(
         "sasl.enabled.mechanisms",
         ConfigKind.LIST,
         "SCRAM-SHA-256,SCRAM-SHA-512",
-        "The mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512. Passwords are those of SCRAM users.",
+        "The mechanisms of listeners with SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER. Passwords are those of SCRAM users.",
     ),
     _flag(
         "sasl.plain.without.tls",
         "false",
         "Whether SASL_PLAINTEXT listeners serve PLAIN, which shows passwords to the network. Not a setting of Kafka's.",
+    ),
+    _flag(
+        "sasl.oauthbearer.unsecured",
+        "false",
+        "Whether OAUTHBEARER is served, with unsigned tokens: a client is then whom it says it is. For tests. Not a setting of Kafka's.",
+    ),
+    ConfigKey("sasl.oauthbearer.sub.claim.name", ConfigKind.STRING, "sub", "The claim of a token that names its user."),
+    ConfigKey("sasl.oauthbearer.scope.claim.name", ConfigKind.STRING, "scope", "The claim that has a token's scopes."),
+    ConfigKey(
+        "sasl.oauthbearer.required.scope",
+        ConfigKind.STRING,
+        "",
+        "The scopes that a token must have, with spaces between. Not a setting of Kafka's.",
+    ),
+    _int(
+        "sasl.oauthbearer.clock.skew.seconds",
+        30,
+        "How far the clocks of brokers and of those who issue tokens may differ.",
     ),
     _long("connections.max.reauth.ms", 0, "How long a client may go on without proving again who it is; 0 = always."),
     # Authorization

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from kafka_compat.config import InvalidSetting, Settings
-from kafka_compat.config_keys import DEFAULT_PROTOCOL_MAP, PLAIN, SASL_MECHANISMS
+from kafka_compat.config_keys import DEFAULT_PROTOCOL_MAP, OAUTHBEARER, PLAIN, SASL_MECHANISMS
 
 Address = tuple[str, int]
 
@@ -93,6 +93,9 @@ def _plan(
     enabled = [each.strip() for each in (settings.text("sasl.enabled.mechanisms") or "").split(",") if each.strip()]
     if unknown := next((each for each in enabled if each not in SASL_MECHANISMS), None):
         detail = f"{unknown} in sasl.enabled.mechanisms is not implemented: there are {', '.join(SASL_MECHANISMS)}."
+        raise InvalidSetting("sasl.enabled.mechanisms", detail)
+    if OAUTHBEARER in enabled and not settings.flag("sasl.oauthbearer.unsecured"):
+        detail = "OAUTHBEARER is served with unsigned tokens alone, in which a client names itself: set sasl.oauthbearer.unsecured=true in tests, else take SCRAM-SHA-512."
         raise InvalidSetting("sasl.enabled.mechanisms", detail)
     if not (protocol.has_tls or settings.flag("sasl.plain.without.tls")):
         enabled = [each for each in enabled if each != PLAIN]

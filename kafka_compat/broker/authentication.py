@@ -4,6 +4,8 @@
 (`raft.trust`); it is not listed to clients, and served on every listener. Those for clients are served where the
 listener has SASL (`Caller.offered`).
 
+After version 0 of SaslHandshake the messages come without headers (`TokenCall`), and an error has no answer.
+
 A failed exchange is answered with Kafka's text, which tells no more than that name and password do not fit, and ends
 the connection a little later, with the reason in the log. A client may prove itself again on the same connection, by the same mechanism
 and as the same principal, and has to when `connections.max.reauth.ms` is over (KIP-368).
@@ -18,7 +20,8 @@ from typing import Any, Final
 from kafka_compat.broker.caller import Answer, Caller, Exchange, Identity
 from kafka_compat.broker.calls import ClientCall, Gate
 from kafka_compat.broker.turns import LongWork
-from kafka_compat.config_keys import PLAIN
+from kafka_compat.config import Settings
+from kafka_compat.config_keys import OAUTHBEARER, PLAIN
 from kafka_compat.model import ScramMechanism
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.sasl import (
@@ -30,6 +33,7 @@ from kafka_compat.protocol.apis.sasl import (
     SaslHandshakeResponse,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.sasl.oauthbearer import OAuthBearerExchange, TokenRules
 from kafka_compat.sasl.plain import PlainExchange
 from kafka_compat.sasl.refused import REFUSAL, SaslRefused
 from kafka_compat.sasl.scram import ScramExchange, ScramUsers
@@ -72,7 +76,9 @@ class MemberExchange:
         return Answer(step.reply, Identity(member=int(step.admitted.name)))
 
 
-def mechanisms_of(credentials: Credentials | None, users: ScramUsers) -> Mechanisms:
+def mechanisms_of(
+    credentials: Credentials | None, users: ScramUsers, tokens: TokenRules, wall_ms: Callable[[], int]
+) -> Mechanisms:
     """Returns what a broker with these credentials serves, and how its users prove themselves."""
     members: Mechanisms = {} if credentials is None else {MEMBER: lambda now: MemberExchange(credentials, now)}
     sha_256, sha_512 = ScramMechanism
@@ -81,7 +87,18 @@ def mechanisms_of(credentials: Credentials | None, users: ScramUsers) -> Mechani
         PLAIN: lambda now: PlainExchange(users),
         sha_256.sasl_name: lambda now: ScramExchange(sha_256, users),
         sha_512.sasl_name: lambda now: ScramExchange(sha_512, users),
+        OAUTHBEARER: lambda now: OAuthBearerExchange(tokens, wall_ms),
     }
+
+
+def token_rules(settings: Settings) -> TokenRules:
+    """Returns what a broker with these settings asks of a token."""
+    return TokenRules(
+        principal_claim=settings.text("sasl.oauthbearer.sub.claim.name") or "sub",
+        scope_claim=settings.text("sasl.oauthbearer.scope.claim.name") or "scope",
+        scopes=frozenset((settings.text("sasl.oauthbearer.required.scope") or "").split()),
+        skew_s=settings.number("sasl.oauthbearer.clock.skew.seconds"),
+    )
 
 
 def refusal_of(caller: Caller, api_key: int, now: float) -> str | None:
@@ -144,6 +161,7 @@ class Authentication:
         if error is KafkaErrorCode.NONE:
             caller.exchange = self._mechanisms[request.mechanism](now)
             caller.chosen, caller.began_at = request.mechanism, now
+            caller.sends_tokens = call.version == 0
         call.answer(SaslHandshakeResponse(error_code=error, mechanisms=caller.offered))
         if reason is not None:
             self._refuse(call, WireError(reason))
@@ -205,8 +223,9 @@ class Authentication:
         answer, lifetime_s = found, 0.0
         if answer.identity is not None:
             caller.identity, caller.mechanism, caller.exchange = answer.identity, caller.chosen, None
-            if answer.identity.member is None and (lifetime_s := self._lifetime_s()):
-                caller.expires_at = now + lifetime_s
+            limit_s = min(answer.lifetime_s, self._lifetime_s() or math.inf)
+            if answer.identity.member is None and limit_s < math.inf:
+                lifetime_s, caller.expires_at = limit_s, now + limit_s
         call.answer(
             SaslAuthenticateResponse(
                 error_code=KafkaErrorCode.NONE, auth_bytes=answer.message, session_lifetime_ms=round(1000 * lifetime_s)

@@ -25,7 +25,7 @@ from typing import Self
 import attrs
 import trio
 
-from kafka_compat.broker.authentication import mechanisms_of
+from kafka_compat.broker.authentication import mechanisms_of, token_rules
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.metrics import PARTITION_LOGS
@@ -194,7 +194,7 @@ class Broker:
             on_serving=self.serving.set,
             on_may_end=self._may_end.set,
             transaction_peers=self._peers.of(TRANSACTIONS),
-            mechanisms=mechanisms_of(credentials, self._users()),
+            mechanisms=mechanisms_of(credentials, self._users(), token_rules(plan.settings), context.wall_ms),
         )
         self._failed = False
         self._group: RaftGroup | None = None

@@ -27,6 +27,8 @@ class Answer:
 
     message: bytes
     identity: Identity | None = None
+    lifetime_s: float = math.inf
+    """How long the identity stays proven, as its proof has it."""
 
 
 class Exchange(Protocol):
@@ -53,6 +55,8 @@ class Caller:
     """The conversation that has begun and not ended."""
     chosen: str = ""
     """The mechanism of that conversation."""
+    sends_tokens: bool = False
+    """True if that conversation has no headers: it began by version 0 of SaslHandshake."""
     mechanism: str | None = None
     """The mechanism by which the identity was proven."""
     began_at: float = -math.inf

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from kafka_compat.broker.access import Access
 from kafka_compat.broker.caller import Caller, Identity
-from kafka_compat.protocol.api import Api, RequestHeader
-from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE
+from kafka_compat.protocol.api import Api, RequestHeader, frame_pieces
+from kafka_compat.protocol.apis.sasl import SASL_AUTHENTICATE, SASL_HANDSHAKE, SaslAuthenticateRequest
 from kafka_compat.protocol.errors import CannotEncode, UnsupportedVersion
 from kafka_compat.protocol.registry import APIS, BROKER_APIS, decode_request, encode_unsupported_version, require_size
 from raft.disk_thread import DiskThread
@@ -126,6 +126,23 @@ class GuardedCall(ClientCall):
             self.close("the caller is not authorized for all of a request that has no answer")
 
 
+class TokenCall(ClientCall):
+    """A message of a mechanism that came without a header. Its answer has none, and an error has no answer."""
+
+    __slots__ = ()
+
+    def __init__(self, token: Buffer, reply: Reply, connection: SocketConnection[Any], caller: Caller) -> None:
+        header = RequestHeader(SASL_AUTHENTICATE.key, SASL_AUTHENTICATE.version_max, 0)
+        super().__init__(header, SaslAuthenticateRequest(auth_bytes=bytes(token)), reply, connection, caller)
+
+    def answer(self, response: Any) -> None:
+        """See `ClientCall.answer`."""
+        if response.error_code:
+            self.answer_nothing()
+        else:
+            self._reply.send(*frame_pieces([response.auth_bytes]))
+
+
 Handler = Callable[[ClientCall], None]
 _NOT_GREETED: Final = object()
 _AT_ONCE: Final = frozenset((*BROKER_APIS, SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key))
@@ -201,6 +218,18 @@ class Requests:
         connection = self.session.connection
         if self._greeted_as is _NOT_GREETED:
             self._read_certificate(connection)
+        if self.caller.sends_tokens and self.caller.exchange is not None:
+            self._handlers[SASL_AUTHENTICATE.key](TokenCall(body, reply, connection, self.caller))
+        else:
+            self._serve_request(body, reply, connection)
+        if self._greeted_as is not self.caller.identity and not self.caller.is_proving:
+            # Kafka's protocol has no handshake: a connection counts once its first request was understood, or once it
+            # has proven what it began to prove.
+            self._greeted_as = self.caller.identity
+            if not connection.is_closed:
+                self._on_greeted(connection, self.caller.standing)
+
+    def _serve_request(self, body: Buffer, reply: Reply, connection: SocketConnection[Any]) -> None:
         try:
             require_size(body)
             request = decode_request(body)
@@ -216,12 +245,6 @@ class Requests:
             if self.caller.offered and (reason := self._refusal(self.caller, request.header.api_key)) is not None:
                 raise WireError(reason)
             self._gate.admit(handler, ClientCall(request.header, request.body, reply, connection, self.caller))
-        if self._greeted_as is not self.caller.identity and not self.caller.is_proving:
-            # Kafka's protocol has no handshake: a connection counts once its first request was understood, or once it
-            # has proven what it began to prove.
-            self._greeted_as = self.caller.identity
-            if not connection.is_closed:
-                self._on_greeted(connection, self.caller.standing)
 
     def _read_certificate(self, connection: SocketConnection[Any]) -> None:
         """Take the name in a client's certificate for its principal, unless it proves another one by SASL."""

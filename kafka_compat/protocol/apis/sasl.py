@@ -1,6 +1,7 @@
 """SaslHandshake (17) and SaslAuthenticate (36): a connection proves who is at its other end, by a mechanism (KIP-152).
 
-Brokers use them among themselves, too. Version 0 of SaslHandshake, after which messages have no header, is not served.
+Brokers use them among themselves, too. After version 0 of SaslHandshake the messages have a length and no header, and
+there is no SaslAuthenticate.
 """
 
 from kafka_compat.protocol.api import NOT_FLEXIBLE, Api
@@ -36,7 +37,7 @@ class SaslAuthenticateResponse(Message):
 
 
 SASL_HANDSHAKE = Api.of(
-    17, "SaslHandshake", SaslHandshakeRequest, SaslHandshakeResponse, versions="1", flexible=NOT_FLEXIBLE
+    17, "SaslHandshake", SaslHandshakeRequest, SaslHandshakeResponse, versions="0-1", flexible=NOT_FLEXIBLE
 )
 SASL_AUTHENTICATE = Api.of(
     36, "SaslAuthenticate", SaslAuthenticateRequest, SaslAuthenticateResponse, versions="0-2", flexible="2+"

@@ -59,6 +59,10 @@ def test_listeners_have_names_protocols_and_two_addresses_as_kafkas_and_that_of_
         (["listeners=PLAINTEXT://h:1", "advertised.listeners=PLAINTEXT://:1"], "has no host"),
         (["listeners=PLAINTEXT://h:1,SASL_SSL://h:2", "sasl.enabled.mechanisms=GSSAPI"], "GSSAPI in sasl.enabled.mech"),
         (
+            ["listeners=PLAINTEXT://h:1,SASL_PLAINTEXT://h:2", "sasl.enabled.mechanisms=OAUTHBEARER"],
+            "unsigned tokens alone.*set sasl.oauthbearer.unsecured=true in tests",
+        ),
+        (
             ["listeners=PLAINTEXT://h:1,SASL_PLAINTEXT://h:2", "sasl.enabled.mechanisms=PLAIN"],
             "the listener SASL_PLAINTEXT has no mechanism.*PLAIN needs TLS",
         ),

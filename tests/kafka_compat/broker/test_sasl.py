@@ -11,6 +11,7 @@ import trio
 
 from kafka_compat.broker.peers import PeerFailed
 from kafka_compat.model import ScramMechanism
+from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
 from kafka_compat.protocol.apis.sasl import (
@@ -28,6 +29,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.listener import Listener
 from tests.kafka_compat.broker.cluster import Client, Cluster, cluster
 from tests.kafka_compat.sasl.test_mechanisms import ScramClient
+from tests.kafka_compat.sasl.test_oauthbearer import message as oauth_message
+from tests.kafka_compat.sasl.test_oauthbearer import token as oauth_token
 
 SHA_256, SHA_512 = ScramMechanism
 NONE = KafkaErrorCode.NONE
@@ -220,3 +223,85 @@ async def test_a_client_proves_itself_again_as_the_same_and_in_time() -> None:
             passed[0] += 61
             assert isinstance(await metadata(client), PeerFailed)
             await await_refusal(brokers, client, "the client has not proven again in time who it is")
+
+
+async def read_frame(stream: trio.SocketStream) -> bytes:
+    """Returns the content of the next frame; none is an error."""
+    found = b""
+    while len(found) < 4 or len(found) < 4 + int.from_bytes(found[:4], "big"):
+        chunk = await stream.receive_some()
+        assert chunk, "the broker has closed the connection"
+        found += chunk
+    assert len(found) == 4 + int.from_bytes(found[:4], "big"), "more than was asked for"
+    return found[4:]
+
+
+async def send_frame(stream: trio.SocketStream, content: bytes) -> None:
+    await stream.send_all(len(content).to_bytes(4, "big") + content)
+
+
+@asynccontextmanager
+async def tokens_of(brokers: Cluster, mechanism: bytes) -> AsyncIterator[trio.SocketStream]:
+    """A connection after version 0 of SaslHandshake: from there on messages have no header."""
+    host, port = brokers.running[1].broker.address_of("SASL_PLAINTEXT")
+    stream = await trio.open_tcp_stream(host, port)
+    async with stream:
+        await send_frame(stream, b"\0\x11\0\0\0\0\0\x07\xff\xff" + len(mechanism).to_bytes(2, "big") + mechanism)
+        assert (await read_frame(stream))[:6] == b"\0\0\0\x07\0\0"
+        yield stream
+
+
+async def test_after_version_0_of_the_handshake_messages_have_no_header() -> None:
+    async with open_guarded() as brokers:
+        for mechanism in ("PLAIN", "SCRAM-SHA-512"):
+            async with tokens_of(brokers, mechanism.encode()) as stream:
+                if mechanism == "PLAIN":
+                    await send_frame(stream, b"\0alice\0alice's")
+                    assert await read_frame(stream) == b""
+                else:
+                    scram = ScramClient(SHA_512, "alice", "alice's")
+                    await send_frame(stream, scram.begin())
+                    await send_frame(stream, scram.finish(await read_frame(stream)))
+                    assert (await read_frame(stream)).startswith(b"v=")
+                header = RequestHeader(METADATA.key, 9, 8)
+                (frame,) = METADATA.encode_request(header, MetadataRequest(topics=()))
+                await stream.send_all(bytes(frame))
+                correlation_id, _ = METADATA.decode_response(await read_frame(stream), 9)
+                assert correlation_id == 8
+
+
+async def test_a_wrong_password_without_headers_ends_the_connection_without_an_answer() -> None:
+    async with open_guarded() as brokers, tokens_of(brokers, b"PLAIN") as stream:
+        await send_frame(stream, b"\0alice\0wrong")
+        assert await stream.receive_some() == b""
+        assert "a wrong user or password: 'alice'" in reasons(brokers)[-1]
+
+
+UNSECURED = {"sasl.enabled.mechanisms": "OAUTHBEARER", "sasl.oauthbearer.unsecured": "true"}
+
+
+@pytest.mark.parametrize(("longest_ms", "lifetime_ms"), [("0", 3_600_000), ("60000", 60_000)])
+async def test_a_token_limits_how_long_its_client_is_served(longest_ms: str, lifetime_ms: int) -> None:
+    async with open_guarded(**UNSECURED, **{"connections.max.reauth.ms": longest_ms}) as brokers:
+        exp = brokers.running[1].broker._parts.context.wall_ms() / 1000 + 3600
+        async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
+            assert (await handshake(client, "OAUTHBEARER")).error_code == NONE
+            answer = await authenticate(client, oauth_message(oauth_token(exp=exp, iat=None)))
+            assert (answer.error_code, answer.auth_bytes) == (NONE, b"")
+            assert lifetime_ms - 30_000 < answer.session_lifetime_ms <= lifetime_ms
+            assert not isinstance(await metadata(client), PeerFailed)
+
+
+async def test_a_refused_token_is_answered_with_its_status_before_it_ends_the_connection() -> None:
+    async with open_guarded(**UNSECURED) as brokers:
+        for is_polite in (True, False):
+            async with brokers.client(1, listener="SASL_PLAINTEXT") as client:
+                await handshake(client, "OAUTHBEARER")
+                answer = await authenticate(client, oauth_message(oauth_token(exp=1, iat=None)))
+                assert (answer.error_code, answer.auth_bytes) == (NONE, b'{"status":"invalid_token"}')
+                if not is_polite:
+                    assert isinstance(await metadata(client), PeerFailed)
+                    continue
+                answer = await authenticate(client, b"\x01")
+                assert (answer.error_code, answer.error_message) == (FAILED, '{"status":"invalid_token"}')
+                await await_refusal(brokers, client, "a token that is refused: it has expired")

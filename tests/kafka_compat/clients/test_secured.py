@@ -6,6 +6,7 @@ One broker in a thread serves all of it: users and passwords are made by conflue
 import asyncio
 import random
 import ssl
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,20 +37,25 @@ from log.memory_disk import MemoryDisk
 from raft.errors import ShuttingDown
 from raft.loop_thread import LoopThread
 from tests.kafka_compat.broker.cluster import QUICK
+from tests.kafka_compat.sasl.test_oauthbearer import token as oauth_token
 
 with warnings.catch_warnings():  # it reads its schemas by a way that Python has deprecated
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
     from kafka.errors import KafkaError as PythonKafkaError
+    from kafka.net.sasl.oauth import AbstractTokenProvider as PythonTokenProvider
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.abc import AbstractTokenProvider as AiokafkaTokenProvider
 from aiokafka.errors import KafkaError as AiokafkaError
 
 WITHIN_S = 20.0
 SETTINGS = {
     **QUICK,
     "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+    "sasl.oauthbearer.unsecured": "true",
+    "sasl.oauthbearer.required.scope": "logs",
     "ssl.client.auth": "requested",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
@@ -88,9 +94,22 @@ class Security:
     papers: TlsPaths | None = None
     mechanism: str = ""
     password: str = "alice's"
+    scope: str = "logs"
+    """Of the token that names alice, with OAUTHBEARER."""
+
+    @property
+    def has_token(self) -> bool:
+        return self.mechanism == "OAUTHBEARER"
+
+    @property
+    def token(self) -> str:
+        now = int(time.time())
+        return oauth_token(sub="alice", iat=now, exp=now + 300, scope=self.scope)
 
     @property
     def sasl(self) -> dict[str, str]:
+        if self.has_token:
+            return {"mechanism": self.mechanism}
         return {"mechanism": self.mechanism, "username": "alice", "password": self.password} if self.mechanism else {}
 
     @property
@@ -159,6 +178,9 @@ def by_confluent(bootstrap: str, how: Security, topic: str) -> bytes:
     }
     if how.papers is not None:
         given |= {"ssl.certificate.location": str(how.papers.certificate), "ssl.key.location": str(how.papers.key)}
+    if how.has_token:
+        config = f"principal=alice scope={how.scope} lifeSeconds=300"
+        given |= {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": config}
     producer = Producer(given)
     producer.produce(topic, b"value", on_delivery=lambda error, _: found.append(error))
     while not found:
@@ -181,6 +203,22 @@ def by_confluent(bootstrap: str, how: Security, topic: str) -> bytes:
         consumer.close()
 
 
+class PythonToken(PythonTokenProvider):
+    def __init__(self, how: Security) -> None:
+        self.how = how
+
+    def token(self) -> str:
+        return self.how.token
+
+
+class AiokafkaToken(AiokafkaTokenProvider):
+    def __init__(self, how: Security) -> None:
+        self.how = how
+
+    async def token(self) -> str:
+        return self.how.token
+
+
 def by_kafka_python(bootstrap: str, how: Security, topic: str) -> bytes:
     given: dict[str, Any] = {
         "bootstrap_servers": bootstrap,
@@ -189,6 +227,7 @@ def by_kafka_python(bootstrap: str, how: Security, topic: str) -> bytes:
         "bootstrap_timeout_ms": 2000,
         **({"sasl_mechanism": how.mechanism} if how.mechanism else {}),
         **{f"sasl_plain_{name}": value for name, value in how.sasl.items() if name != "mechanism"},
+        **({"sasl_oauth_token_provider": PythonToken(how)} if how.has_token else {}),
     }
     if how.papers is not None:
         given |= {"ssl_certfile": str(how.papers.certificate), "ssl_keyfile": str(how.papers.key)}
@@ -211,6 +250,7 @@ def by_aiokafka(bootstrap: str, how: Security, topic: str) -> bytes:
         "ssl_context": how.context if how.listener.endswith("SSL") else None,
         **({"sasl_mechanism": how.mechanism} if how.mechanism else {}),
         **{f"sasl_plain_{name}": value for name, value in how.sasl.items() if name != "mechanism"},
+        **({"sasl_oauth_token_provider": AiokafkaToken(how)} if how.has_token else {}),
     }
 
     async def send_and_read() -> bytes:
@@ -241,7 +281,9 @@ ERRORS = (KafkaException, PythonKafkaError, AiokafkaError)
 
 
 @EACH
-@pytest.mark.parametrize("way", ["SSL", "mutual", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "without TLS"])
+@pytest.mark.parametrize(
+    "way", ["SSL", "mutual", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "without TLS"]
+)
 def test_a_client_sends_and_reads(secured_broker: Secured, authority: Authority, client: str, way: str) -> None:
     how = {
         "SSL": Security("SSL", authority.certificate),
@@ -269,6 +311,21 @@ def test_a_wrong_password_is_an_error_of_authentication_in_kafkas_words(
     words = "Invalid username or password" if mechanism == "PLAIN" else "invalid credentials with SASL mechanism"
     assert words in texts_of(refused.value, caplog)
     secured_broker.await_reason("a wrong user or password: 'alice'", seen)
+
+
+@EACH
+def test_a_token_without_the_scope_is_refused_with_the_status_of_rfc_7628(
+    secured_broker: Secured, authority: Authority, client: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    how = Security("SASL_SSL", authority.certificate, mechanism="OAUTHBEARER", scope="other")
+    seen = len(secured_broker.events)
+    with pytest.raises(ERRORS) as refused:
+        CLIENTS[client](secured_broker.bootstrap("SASL_SSL"), how, "t")
+    if client == "aiokafka":  # which takes each answer for a success, and asks on
+        secured_broker.await_reason("before the client has proven who it is by SASL", seen)
+    else:
+        assert "insufficient_scope" in texts_of(refused.value, caplog)
+        secured_broker.await_reason("a token that is refused: it lacks the scope logs", seen)
 
 
 @EACH
