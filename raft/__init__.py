@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         InvalidRequest,
         InvalidResult,
         NotAdmitted,
+        NotAllowed,
         NotLeader,
         OutcomeUnknown,
         ProtocolError,
@@ -124,6 +125,7 @@ __all__ = [
     "NoSpaceLeft",
     "NodeSettings",
     "NotAdmitted",
+    "NotAllowed",
     "NotLeader",
     "Notice",
     "Notify",
@@ -181,7 +183,7 @@ _MODULES = {
     "raft.directory": "IncompleteDirectory WrongDirectory WrongMembers",
     "raft.effects": "RoleChanged RoleName",
     "raft.errors": (
-        "Busy InvalidRequest InvalidResult NotAdmitted NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
+        "Busy InvalidRequest InvalidResult NotAdmitted NotAllowed NotLeader OutcomeUnknown ProtocolError RaftError RecordsTrimmed "
         "ShuttingDown SnapshotDiverged StateMachineFailed StorageFull WrongStateMachine"
     ),
     "raft.group": "RaftGroup",

@@ -14,7 +14,7 @@ from raft.errors import NotAdmitted, ProtocolError
 from raft.net.connection import Session, SocketConnection
 from raft.net.errors import WireError
 from raft.net.framing import Frame
-from raft.trust import Admitted, Credentials, Dialer, Untrusted
+from raft.trust import ROLES, Admitted, Credentials, Dialer, Untrusted
 
 WIRE: Final = "raft"
 REFUSAL: Final = client_codec.encode_error(0, NotAdmitted())
@@ -35,7 +35,7 @@ class Admission(NativeSession):
         greet: Callable[[Admitted], NativeSession],
         on_closed: Callable[[SocketConnection[Frame], str], None],
     ) -> None:
-        self._acceptor = credentials.accept(WIRE, trio.current_time())
+        self._acceptor = credentials.accept(WIRE, trio.current_time(), ROLES)
         self._greet = greet
         self._on_closed = on_closed
 

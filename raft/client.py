@@ -25,7 +25,16 @@ from raft import client_codec
 from raft.addresses import is_address
 from raft.admission import Greeting
 from raft.client_codec import CLIENT, Hello, HelloReply, Reply, check_change, check_command, check_read
-from raft.errors import InvalidRequest, NotAdmitted, NotLeader, OutcomeUnknown, ProtocolError, RaftError, RecordsTrimmed
+from raft.errors import (
+    InvalidRequest,
+    NotAdmitted,
+    NotAllowed,
+    NotLeader,
+    OutcomeUnknown,
+    ProtocolError,
+    RaftError,
+    RecordsTrimmed,
+)
 from raft.membership import Change
 from raft.model import NodeId
 from raft.net.certificates import Certificates
@@ -42,6 +51,9 @@ RECEIVE_BYTES = 64 * 1024
 REPLY_BYTES_MAX = 512 * 1024 * 1024
 """The largest frame body of an answer: a server announces what it accepts, not what it sends."""
 DEFAULT_READ_BYTES = 1024 * 1024
+
+_FINAL = (InvalidRequest, NotAdmitted, NotAllowed, ProtocolError, RecordsTrimmed)
+"""Definite errors that recur, wherever and however often one asks."""
 
 T = TypeVar("T")
 ReplyT = TypeVar("ReplyT", Appended, Records, Tail, Applied)
@@ -171,7 +183,7 @@ class Connection:
         return self._broken is None
 
     async def _shake_hands(self, cluster_id: str, secret: SecretSource | None) -> None:
-        credentials = None if secret is None else credentials_of(secret, cluster_id, ADMIN)
+        credentials = None if secret is None else credentials_of(secret, cluster_id, secret.now().role or ADMIN)
         greeting = Greeting(Hello(cluster_id, CLIENT, 0), ANY, credentials)
         reply: bytes | HelloReply = greeting.begin()
         while isinstance(reply, bytes):
@@ -421,7 +433,7 @@ class Client:
     `Busy`, `Unreachable`, ...), until `deadline_s` has passed: then the last error is raised, or `OutcomeUnknown` if a
     node has been asked to append or apply and does not answer; a read that is not answered raises `Unreachable`. Use as
     `async with`; any number of tasks may call at once. Where the cluster has a `secret`, its clients need the same one
-    (`raft.read_secret`), else they get `NotAdmitted`. Raises `ValueError` or `TypeError` if `addresses` are not addresses.
+    (`raft.read_secret`), else they get `NotAdmitted`; with that of a role `NotAllowed` for what is beyond it. Raises `ValueError` or `TypeError` if `addresses` are not addresses.
     """
 
     def __init__(
@@ -525,7 +537,7 @@ class Client:
                 result = await self._attempt(call, address, give_up_at, is_read=is_read)
             except RaftError as error:
                 on_attempt(Attempt(number, address, error))
-                if isinstance(error, InvalidRequest | NotAdmitted | ProtocolError | RecordsTrimmed) or self._closed:
+                if isinstance(error, _FINAL) or self._closed:
                     raise
                 pause_s = 0.0 if self._follow(address, error) else self._retry_pause_s
                 # No attempt is made without time for its answer, because it would turn a definite error into an unknown

@@ -408,6 +408,7 @@ SHUTTING_DOWN = "shutting_down"
 RECORDS_TRIMMED = "records_trimmed"
 INVALID_RESULT = "invalid_result"
 NOT_ADMITTED = "not_admitted"
+NOT_ALLOWED = "not_allowed"
 DIGITS_MAX = 19
 """The detail of `RECORDS_TRIMMED` has at most this many digits: it is the offset at which the remaining records begin.
 """
@@ -423,6 +424,7 @@ _CODES: dict[type[RaftError], str] = {
     errors.RecordsTrimmed: RECORDS_TRIMMED,
     errors.InvalidResult: INVALID_RESULT,
     errors.NotAdmitted: NOT_ADMITTED,
+    errors.NotAllowed: NOT_ALLOWED,
 }
 
 
@@ -474,6 +476,7 @@ _DETAILED: dict[str, Callable[[str], RaftError]] = {
     BUSY: errors.Busy,
     STORAGE_FULL: errors.StorageFull,
     INVALID_REQUEST: errors.InvalidRequest,
+    NOT_ALLOWED: errors.NotAllowed,
     PROTOCOL: errors.ProtocolError,
 }
 _REPLIES: dict[int, Callable[[Buffer], tuple[int, Reply]]] = {

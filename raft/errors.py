@@ -163,6 +163,22 @@ class NotAdmitted(RaftError):
         return "refused: this node wants the proof of its cluster's secret, with which members and clients are started"
 
 
+@attrs.define
+class NotAllowed(RaftError):
+    """The role of this client does not reach so far; nothing was done."""
+
+    detail: str
+
+    @classmethod
+    def of(cls, role: str, needed: str) -> "NotAllowed":
+        """Returns the refusal of a request that needs another role."""
+        made = f"quorumlog secret FILE --role {needed} --of CLUSTER-SECRET"
+        return cls(f"the secret of a {role} does not suffice; connect with that of a {needed}, made by: {made}")
+
+    def __str__(self) -> str:
+        return f"refused, nothing was done: {self.detail}"
+
+
 @attrs.define(str=False)
 class ProtocolError(WireError, RaftError):
     """A peer or client sent an invalid message. Only its connection is closed."""

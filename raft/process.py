@@ -28,7 +28,7 @@ from raft.client_codec import CLUSTER_ID_LENGTH_MAX, NODE_ID_MAX
 from raft.metrics import EVENTS, REFUSED, Figure, MetricsUnavailable, Observed
 from raft.net.certificates import Certificates, ClientCertificates, TlsFiles, UnusableFiles
 from raft.notices import Notice, event_of
-from raft.secret_file import UnusableSecret, read_secret
+from raft.secret_file import UnusableSecret, read_secret, require_members
 from raft.trust import SecretSource
 
 EXIT_UNEXPECTED = 1
@@ -174,7 +174,9 @@ def secret_for(*listen: Address, secret_file: str | None, insecure: bool) -> Sec
     """
     if secret_file is not None:
         try:
-            return read_secret(secret_file)
+            secret = read_secret(secret_file)
+            require_members(secret)
+            return secret
         except UnusableSecret as error:
             raise click.UsageError(f"--secret-file: {error}") from None
     reached = [host for host, port in listen if not is_loopback((host, port))]

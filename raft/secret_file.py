@@ -7,6 +7,8 @@ Processes get the path of the file, never the secret, so that it stands on no co
 the first line, and takes the proof of either. It reads a changed file again when a connection begins
 (`net.watched_files`); open connections go on. A file that cannot be used is logged once, and the earlier secret stays.
 
+The file of a role has its name before the secret: `reader 5f...`. Clients alone use one.
+
 So a secret is replaced in three steps, each at every member before the next: `add_secret`, `turn_secret`, `drop_secret`.
 """
 
@@ -19,7 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from raft.net.watched_files import WatchedFiles
-from raft.trust import INCARNATION_BYTES, Credentials, Secret, SecretSource
+from raft.trust import INCARNATION_BYTES, ROLES, Credentials, Secret, SecretSource
 
 logger = logging.getLogger(__name__)
 
@@ -58,9 +60,12 @@ def fresh_secret() -> Secret:
     return Secret(secrets.token_hex(SECRET_BYTES))
 
 
-def make_secret(path: str | os.PathLike[str]) -> SecretFile:
-    """Returns a fresh secret, which is in the file from now on. Raises `OSError`, also if there is such a file."""
-    _write(path, fresh_secret())
+def make_secret(path: str | os.PathLike[str], secret: Secret | None = None) -> SecretFile:
+    """Returns a fresh secret, or the one given, which is in the file from now on.
+
+    Raises `OSError`, also if there is such a file.
+    """
+    _write(path, secret or fresh_secret())
     return SecretFile(path)
 
 
@@ -99,13 +104,23 @@ def secret_in(path: str | os.PathLike[str]) -> Secret:
     if len(lines) > 2:
         raise UnusableSecret(f"{path} holds {len(lines)} secrets, and at most two are used; remove the others")
     try:
+        if lines and lines[0] in ROLES:
+            return Secret("".join(lines[1:]), role=lines[0])
         return Secret(*lines or ("",))
     except ValueError:
         raise UnusableSecret(f"the secret in {path} is too short; make one with: quorumlog secret FILE") from None
 
 
+def require_members(secret: SecretSource) -> None:
+    """Raises `UnusableSecret` for the secret of a role, with which no member starts."""
+    if role := secret.now().role:
+        raise UnusableSecret(f"it is the secret of a {role}; members start with that of their cluster")
+
+
 def credentials_of(secret: SecretSource, cluster_id: str, name: str) -> Credentials:
-    """Returns the credentials of a process that begins now."""
+    """Returns the credentials of a process that begins now. Raises `UnusableSecret` for that of another role."""
+    if secret.now().role != name:
+        require_members(secret)
     return Credentials(
         secret=secret,
         cluster_id=cluster_id,
@@ -117,6 +132,7 @@ def credentials_of(secret: SecretSource, cluster_id: str, name: str) -> Credenti
 
 def _one_in(path: str | os.PathLike[str]) -> Secret:
     secret = secret_in(path)
+    require_members(secret)
     if secret.other is not None:
         raise UnusableSecret(
             f"{path} holds two secrets already; end the replacement that has begun, with --turn or --drop"
@@ -148,6 +164,7 @@ def _replace(path: str | os.PathLike[str], secret: Secret) -> None:
 def _write(path: str | os.PathLike[str], secret: Secret) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     with open(descriptor, "w", encoding="ascii") as file:
-        file.writelines(f"{line}\n" for line in (secret.text, secret.other) if line is not None)
+        lines = (f"{secret.role} {secret.text}".lstrip(), secret.other)
+        file.writelines(f"{line}\n" for line in lines if line is not None)
         file.flush()
         os.fsync(descriptor)

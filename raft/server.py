@@ -4,6 +4,8 @@ A connection begins as a `Handshake`, which turns into a `ClientSession` or a `P
 cluster. Where the cluster has a secret, an `Admission` comes before it, and the HELLO must name whom that has proven. A
 peer connection carries that peer's messages one way; the answers travel on the connection this node dials.
 
+Where there is a secret, a client may ask for what the role that it has proven reaches (`raft.trust.ROLES`).
+
 A client's requests are taken in order. They stop being taken, and then being read from its socket, while
 
 - it does not read its answers (the outbound queue is full), or
@@ -24,7 +26,16 @@ from raft.admission import Admission, NativeSession
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello, HelloReply, decode_hello
 from raft.codec import decode_message
 from raft.driver import RaftDriver
-from raft.errors import Busy, InvalidRequest, InvalidResult, ProtocolError, RaftError, RecordsTrimmed, ShuttingDown
+from raft.errors import (
+    Busy,
+    InvalidRequest,
+    InvalidResult,
+    NotAllowed,
+    ProtocolError,
+    RaftError,
+    RecordsTrimmed,
+    ShuttingDown,
+)
 from raft.model import NodeId
 from raft.net.bounded import REQUEST_BYTES
 from raft.net.budget import Standing
@@ -38,7 +49,7 @@ from raft.net.reactor import Reactor
 from raft.net.tls_socket import StreamSocket
 from raft.notices import ConnectionClosed, ConnectionRefused, Notify
 from raft.settings import NodeSettings
-from raft.trust import ADMIN, Admitted, Credentials
+from raft.trust import ADMIN, ROLES, WRITER, Admitted, Credentials
 
 PEER_CONNECTIONS_MAX = 4
 """Incoming connections of one peer.
@@ -118,7 +129,8 @@ class Handshake(_NodeSession):
             self._doorkeeper.peer_arrived(peer, connection)
         else:
             decoder.body_bytes_max = identity.frame_bytes_max
-            connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper)
+            role = ADMIN if self._admitted is None else self._admitted.name
+            connection.session = ClientSession(connection, identity, self._driver, self._doorkeeper, role)
         known = Standing.CLIENT if self._admitted is None else Standing.KNOWN
         self._doorkeeper.on_greeted(connection, Standing.MEMBER if hello.role == PEER else known)
         reply = HelloReply(identity.node_id, decoder.body_bytes_max)
@@ -136,9 +148,9 @@ class Handshake(_NodeSession):
         if hello.role != PEER and hello.node_id != 0:
             raise ProtocolError("a client has no node id; it sends 0")
         if self._admitted is not None:
-            claimed = str(hello.node_id) if hello.role == PEER else ADMIN
-            if claimed != self._admitted.name:
-                raise ProtocolError(f"it has proven to be {self._admitted.name!r}, and greets as {claimed!r}")
+            proven, claimed = self._admitted.name, str(hello.node_id) if hello.role == PEER else "client"
+            if claimed != ("client" if proven in ROLES else proven):
+                raise ProtocolError(f"it has proven to be {proven!r}, and greets as {claimed!r}")
 
     def on_closed(self, reason: str) -> None:
         """The connection closed before it was greeted."""
@@ -184,8 +196,10 @@ class ClientSession(_NodeSession):
         identity: ServerIdentity,
         driver: RaftDriver,
         doorkeeper: "Doorkeeper",
+        role: str,
     ) -> None:
         self.connection = connection
+        self._role = role
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
@@ -259,6 +273,8 @@ class ClientSession(_NodeSession):
             # What is stored must fit a reply.
             self._answer_error(request_id, InvalidRequest(f"a batch of {len(records)} bytes is too large"))
             return
+        if self._is_barred(request_id, WRITER):
+            return
         self._under_way += 1
         self._driver.append(self, request_id, records, span, records_crc)
 
@@ -276,6 +292,8 @@ class ClientSession(_NodeSession):
     def _on_apply(self, body: Buffer) -> None:
         request_id, command, read_only = client_codec.decode_apply(body)
         if not read_only:
+            if self._is_barred(request_id, WRITER):
+                return
             self._under_way += 1
             self._driver.apply(self, request_id, command)
             return
@@ -292,11 +310,20 @@ class ClientSession(_NodeSession):
 
     def _on_change(self, body: Buffer) -> None:
         request_id, change = client_codec.decode_change(body)
+        if self._is_barred(request_id, ADMIN):
+            return
         self._under_way += 1
         if isinstance(change, int):
             self._driver.transfer_leadership(self, request_id, change)
         else:
             self._driver.change_members(self, request_id, change)
+
+    def _is_barred(self, request_id: int, needed: str) -> bool:
+        """Returns True, and has refused the request, if the client's role is below the one that it needs."""
+        if ROLES.index(self._role) >= ROLES.index(needed):
+            return False
+        self._answer_error(request_id, NotAllowed.of(self._role, needed))
+        return True
 
     def _wait_to_read(self, request_id: int, answer: Callable[[int], None], *, after_apply: bool = False) -> None:
         # A client may repeat a request id; numbers of our own, below zero, keep its reads apart and from other

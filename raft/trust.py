@@ -18,16 +18,19 @@ that the dialer has proven.
 The name of the other side (`Admitted`) is proven, and nothing that it sends later may say otherwise. What follows on
 the connection is as safe as the path that carries it: against one who changes bytes on their way there is TLS.
 
+A proof is made with the secret of the cluster. Clients have roles, and the proof of a client with that of its role, which
+members make of their own: so who reads can neither append, nor be taken for a member.
+
 Carriers: frames of raft's native wire (`raft.admission`), SASL on Kafka's, requests and HA frames on RocketMQ's.
 """
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, Protocol
 
 import attrs
-from attrs.validators import min_len, optional
+from attrs.validators import in_, min_len, optional
 
 from raft.net.errors import WireError
 
@@ -41,8 +44,11 @@ MESSAGE_BYTES_MAX: Final = 1 + PROOF_BYTES + 2 * (1 + NAME_BYTES_MAX)
 HANDSHAKE_S: Final = 5.0
 """The time for a claim after the opening."""
 
+READER: Final = "reader"
+WRITER: Final = "writer"
 ADMIN: Final = "admin"
-"""The name of raft's clients, which may do everything that a client can. Others with fewer rights belong here."""
+ROLES: Final = (READER, WRITER, ADMIN)
+"""The names of clients. Each role may do what those before it may, and something more."""
 ANY: Final = ""
 """Dialled by clients, which know addresses and no names."""
 
@@ -50,6 +56,7 @@ _OPENING, _CHALLENGE, _CLAIM, _CONSENT = 1, 2, 3, 4
 _HELLO_BYTES: Final = 1 + NONCE_BYTES + INCARNATION_BYTES
 _DIALER: Final = b"quorumlog trust 1: dialer"
 _ACCEPTOR: Final = b"quorumlog trust 1: acceptor"
+_ROLE: Final = b"quorumlog trust 1: role "
 
 
 class Untrusted(WireError):
@@ -71,14 +78,23 @@ class Secret:
     """Proves this process to others."""
     other: str | None = attrs.field(default=None, repr=False, validator=optional(min_len(SECRET_LENGTH_MIN)))
     """Proves others to this process just as well, while one secret takes the place of another."""
+    role: str = attrs.field(default="", validator=in_(("", *ROLES)))
+    """The one role that it proves; empty for the secret of a cluster, which proves any name."""
 
     def now(self) -> "Secret":
         """See `SecretSource`."""
         return self
 
-    def prove(self, message: bytes) -> bytes:
-        """Returns the proof of knowing this secret for `message`."""
-        return hmac.digest(self.text.encode(), message, "sha256")
+    def of_role(self, role: str) -> "Secret":
+        """Returns what proves a client of this role and nothing else. Raises `ValueError` if this is of a role itself."""
+        if self.role:
+            raise ValueError(f"the secret of a {self.role} makes no others")
+        return Secret(hmac.digest(self.text.encode(), _ROLE + role.encode(), "sha256").hex(), role=role)
+
+    def prove(self, name: str, message: bytes) -> bytes:
+        """Returns the proof for `message`, on a connection that the process of this name has dialled."""
+        key = self.of_role(name) if name in ROLES and not self.role else self
+        return hmac.digest(key.text.encode(), message, "sha256")
 
     def all_accepted(self) -> tuple["Secret", ...]:
         """Returns each secret by which others may prove themselves."""
@@ -102,9 +118,9 @@ class Credentials:
         """Returns this side's steps on a connection that it dialled to the process of that name, or to `ANY`."""
         return Dialer(self, wire, acceptor)
 
-    def accept(self, wire: str, now: float) -> "Acceptor":
-        """Returns this side's steps on a connection that it accepted."""
-        return Acceptor(self, wire, now + HANDSHAKE_S)
+    def accept(self, wire: str, now: float, roles: Collection[str] = (ADMIN,)) -> "Acceptor":
+        """Returns this side's steps on a connection that it accepted. Of clients it admits those with these roles."""
+        return Acceptor(self, wire, now + HANDSHAKE_S, roles)
 
     def hello(self, kind: int) -> bytes:
         """Returns an OPENING or a CHALLENGE with a fresh nonce."""
@@ -144,11 +160,11 @@ class Dialer:
         if self._challenge is None:
             _require(message[:1] == bytes((_CHALLENGE,)) and len(message) == _HELLO_BYTES, "no challenge")
             self._challenge = message
-            proof = self._secret.prove(self._transcript(_DIALER, self._acceptor))
+            proof = self._secret.prove(own.name, self._transcript(_DIALER, self._acceptor))
             return Step(bytes((_CLAIM,)) + proof + _encode_name(own.name) + _encode_name(self._acceptor), None)
         proof, (acceptor,) = _take_apart(message, _CONSENT, names=1)
         _require(self._acceptor in (ANY, acceptor), f"{acceptor!r} where {self._acceptor!r} was dialled")
-        expected = self._secret.prove(self._transcript(_ACCEPTOR, acceptor))
+        expected = self._secret.prove(own.name, self._transcript(_ACCEPTOR, acceptor))
         _require(hmac.compare_digest(proof, expected), "a wrong proof")
         return Step(b"", Admitted(acceptor, self._challenge[1 + NONCE_BYTES :]))
 
@@ -160,7 +176,8 @@ class Dialer:
 class Acceptor:
     """The side that was dialled. It answers nothing that its secret has a part in before the dialer has proven itself."""
 
-    def __init__(self, credentials: Credentials, wire: str, deadline: float) -> None:
+    def __init__(self, credentials: Credentials, wire: str, deadline: float, roles: Collection[str]) -> None:
+        self._roles = roles
         self.deadline = deadline
         """From then on a claim is too late."""
         self._credentials = credentials
@@ -182,10 +199,11 @@ class Acceptor:
         _require(now < self.deadline, f"no claim within {HANDSHAKE_S:g} s")
         proof, (dialer, dialled) = _take_apart(message, _CLAIM, names=2)
         claimed = self._transcript(_DIALER, dialer, dialled)
-        known = [secret for secret in self._secrets if hmac.compare_digest(proof, secret.prove(claimed))]
+        known = [secret for secret in self._secrets if hmac.compare_digest(proof, secret.prove(dialer, claimed))]
         _require(bool(known), "a wrong proof")
         _require(dialled in (ANY, own.name), f"it dialled {dialled!r}")
-        consent = known[0].prove(self._transcript(_ACCEPTOR, dialer, own.name))
+        _require(dialer not in ROLES or dialer in self._roles, f"a {dialer} has no business here")
+        consent = known[0].prove(dialer, self._transcript(_ACCEPTOR, dialer, own.name))
         admitted = Admitted(dialer, self._opening[1 + NONCE_BYTES :])
         return Step(bytes((_CONSENT,)) + consent + _encode_name(own.name), admitted)
 

@@ -113,7 +113,7 @@ def group_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(access=access, **others)
 
     functools.update_wrapper(with_access, command)
-    proved = click.option("--secret-file", metavar="FILE", help="The secret of the cluster, as its nodes have it.")
+    proved = click.option("--secret-file", metavar="FILE", help="The secret of the cluster, or of a role that reaches.")
     named = click.option(
         "--cluster-id", default=CLUSTER_ID, show_default=True, metavar="ID", help="As the nodes were started."
     )

@@ -223,6 +223,8 @@ def authorize(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of who may do what: of access lists and accounts, and of the brokers that obey them."""
     return _failing(
         "access",
+        "tests/kafka_compat/sasl/test_oauthbearer.py",
+        "tests/kafka_compat/broker/test_sasl.py",
         "tests/kafka_compat/test_acls.py",
         "tests/kafka_compat/broker/test_guards.py",
         "tests/kafka_compat/broker/test_acls.py",

@@ -14,6 +14,7 @@ from raft.trust import (
     INCARNATION_BYTES,
     MESSAGE_BYTES_MAX,
     NAME_BYTES_MAX,
+    ROLES,
     Acceptor,
     Admitted,
     Credentials,
@@ -94,6 +95,60 @@ def test_a_secret_that_was_dropped_or_not_yet_added_proves_nothing(known: Secret
     dialer, acceptor = credentials("1", secret=proven), credentials("2", secret=known)
     with pytest.raises(Untrusted, match="a wrong proof"):
         converse(dialer.dial("raft", "2"), acceptor.accept("raft", 0.0))
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_client_proves_its_role_with_the_secret_of_the_cluster_or_of_the_role(role: str) -> None:
+    for secret in (SECRET, SECRET.of_role(role)):
+        dialer, acceptor = (
+            credentials(role, secret=secret).dial("raft", ANY),
+            credentials("3").accept("raft", 0.0, ROLES),
+        )
+        _, node, client = converse(dialer, acceptor)
+        assert (node.name, client.name) == ("3", role)
+
+
+@pytest.mark.parametrize("claimed", ["3", *ROLES])
+@pytest.mark.parametrize("role", ROLES)
+def test_the_secret_of_a_role_proves_that_role_alone(role: str, claimed: str) -> None:
+    acceptor = credentials("3").accept("raft", 0.0, ROLES)
+    claim = begin(credentials(claimed, secret=SECRET.of_role(role)).dial("raft", ANY), acceptor)
+    if claimed == role:
+        assert acceptor.step(0.0, claim).admitted is not None
+    else:
+        with pytest.raises(Untrusted, match="a wrong proof"):
+            acceptor.step(0.0, claim)
+
+
+def test_a_wire_without_roles_admits_administrators_alone() -> None:
+    for role in ROLES:
+        acceptor = credentials("3").accept("rocketmq", 0.0)
+        claim = begin(credentials(role).dial("rocketmq", ANY), acceptor)
+        if role == ADMIN:
+            assert acceptor.step(0.0, claim).admitted is not None
+        else:
+            with pytest.raises(Untrusted, match=f"a {role} has no business here"):
+                acceptor.step(0.0, claim)
+
+
+def test_the_secret_of_a_role_makes_no_others_and_shows_nothing_of_the_clusters() -> None:
+    made = {role: SECRET.of_role(role) for role in ROLES}
+    assert len({each.text for each in (SECRET, *made.values())}) == 1 + len(ROLES)
+    assert (
+        made["reader"].text == "438d46578aebb61717a1e337fc16ded878e74048e1a9c9b7216e18884562b4b1"
+    )  # as every version makes it
+    with pytest.raises(ValueError, match="the secret of a reader makes no others"):
+        made["reader"].of_role("admin")
+    with pytest.raises(ValueError, match="role"):
+        SECRET.of_role("owner")
+
+
+def test_the_secrets_of_roles_are_accepted_as_long_as_those_of_which_they_are_made() -> None:
+    earlier, later = SECRET, Secret("f" * 64)
+    for secret in (earlier, later):
+        dialer = credentials("reader", secret=secret.of_role("reader")).dial("raft", ANY)
+        acceptor = credentials("3", secret=Secret(later.text, earlier.text)).accept("raft", 0.0, ROLES)
+        assert converse(dialer, acceptor)[2].name == "reader"
 
 
 def test_the_messages_stay_what_they_are() -> None:

@@ -25,6 +25,7 @@ _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
     errors.RecordsTrimmed: (Outcome.FAIL, ErrorCode.TRIMMED),
     Unreachable: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
     errors.NotAdmitted: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
+    errors.NotAllowed: (Outcome.FAIL, ErrorCode.CONNECTION_REFUSED),
     errors.OutcomeUnknown: (Outcome.INFO, ErrorCode.UNKNOWN_OUTCOME),
     errors.ProtocolError: (Outcome.INFO, ErrorCode.PROTOCOL),
 }

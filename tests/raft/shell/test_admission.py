@@ -1,13 +1,16 @@
 """A cluster with a secret on real sockets: members and clients that know it are served, strangers learn nothing."""
 
 import logging
+import secrets
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import attrs
+import click
+import msgpack
 import pytest
 import trio
 from click.testing import CliRunner
@@ -16,12 +19,14 @@ from raft import client_codec as wire
 from raft.admission import REFUSAL, WIRE
 from raft.client import Client, Connection
 from raft.codec import encode_message
-from raft.errors import NotAdmitted, ProtocolError
+from raft.errors import NotAdmitted, NotAllowed, ProtocolError
 from raft.group import RaftGroup
+from raft.membership import Promote
 from raft.messages import VoteReply
 from raft.model import Term
 from raft.net import watched_files
 from raft.net.framing import HEADER, FrameDecoder, encode_frame, header_check
+from raft.process import secret_for
 from raft.secret_command import secret as secret_command
 from raft.secret_file import (
     SecretFile,
@@ -33,8 +38,9 @@ from raft.secret_file import (
     read_secret,
     turn_secret,
 )
+from raft.server import _REQUESTS
 from raft.settings import ConnectionSettings, NodeSettings
-from raft.trust import ADMIN, Secret, Untrusted
+from raft.trust import ADMIN, INCARNATION_BYTES, READER, ROLES, WRITER, Credentials, Secret, Untrusted
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
 SECRET = Secret("a secret that no stranger can guess at all")
@@ -80,9 +86,9 @@ async def drip(stream: trio.SocketStream) -> None:
 class Liar:
     """Knows the secret, and sends what it likes afterwards."""
 
-    def __init__(self, stream: trio.SocketStream, name: str) -> None:
+    def __init__(self, stream: trio.SocketStream, name: str, secret: Secret = SECRET) -> None:
         self.stream = stream
-        self._dialer = credentials_of(SECRET, CLUSTER_ID, name).dial(WIRE, "1")
+        self._dialer = credentials_of(secret, CLUSTER_ID, name).dial(WIRE, "1")
         self._decoder = FrameDecoder(4096)
 
     async def prove(self) -> None:
@@ -230,6 +236,106 @@ async def test_who_greets_as_another_than_it_has_proven_is_closed(
         await all_of(stream)
         (closed,) = cluster.notices("connection_closed")
         assert f"it has proven to be '{proven}'" in closed["reason"]
+
+
+# -------------------------------------------------------------------- roles of clients
+
+READS = {"read", "tail", "query", "status"}
+WRITES = {"append", "apply"}
+CHANGES = {"change_members", "transfer_leadership"}
+MAY = {READER: READS, WRITER: READS | WRITES, ADMIN: READS | WRITES | CHANGES}
+
+
+def ask(client: Client, request: str) -> Awaitable[object]:
+    match request:
+        case "append":
+            return client.append([b"one"])
+        case "read":
+            return client.read(0)
+        case "apply":
+            return client.apply(msgpack.packb(["w", "a", "1"]))
+        case "query":
+            return client.query(msgpack.packb(["r", "a"]))
+        case "change_members":
+            return client.change_members(Promote(1))
+        case "transfer_leadership":
+            return client.transfer_leadership(1)
+    bare: Callable[[], Awaitable[object]] = getattr(client, request)
+    return bare()
+
+
+async def test_each_role_may_do_what_the_table_says_and_nothing_else(tmp_path: Path) -> None:
+    async with trusting_node(tmp_path) as cluster:
+        host, port = cluster.members[1]
+        for role, allowed in MAY.items():
+            async with Client([f"{host}:{port}"], CLUSTER_ID, secret=SECRET.of_role(role)) as client:
+                for request in sorted(READS | WRITES | CHANGES):
+                    if request in allowed:
+                        await ask(client, request)
+                        continue
+                    needed = WRITER if request in WRITES else ADMIN
+                    with pytest.raises(NotAllowed, match=f"secret FILE --role {needed} --of CLUSTER-SECRET") as refused:
+                        await ask(client, request)
+                    assert refused.value.definite
+                    assert f"the secret of a {role} does not suffice" in str(refused.value)
+        async with Client([f"{host}:{port}"], CLUSTER_ID, secret=SECRET) as client:
+            assert (await client.tail()).committed_end == 2, "those of the writer and of the admin"
+
+
+def test_every_request_of_the_wire_stands_in_the_table() -> None:
+    assert {wire.APPEND, *_REQUESTS} == {wire.APPEND, wire.READ, wire.TAIL, wire.APPLY, wire.STATUS, wire.CHANGE}
+
+
+@pytest.mark.parametrize("role", ROLES)
+async def test_who_has_the_secret_of_a_role_is_no_member(tmp_path: Path, role: str) -> None:
+    async with local_cluster(tmp_path, 3, start=(1,), secret=SECRET) as cluster:
+        async with await trio.open_tcp_stream(*cluster.members[1]) as stream:
+            liar = Credentials(
+                secret=SECRET.of_role(role),
+                cluster_id=CLUSTER_ID,
+                name="2",
+                incarnation=bytes(INCARNATION_BYTES),
+                draw=secrets.token_bytes,
+            )
+            dialer = liar.dial(WIRE, "1")
+            await stream.send_all(wire.encode_trust(dialer.opening))
+            ((message_type, body, _),) = FrameDecoder(4096).feed(await stream.receive_some())
+            claim = dialer.step(wire.decode_trust_reply(message_type, body)).reply
+            await stream.send_all(wire.encode_trust(claim))
+            assert await all_of(stream) == REFUSAL
+        async with await trio.open_tcp_stream(*cluster.members[1]) as stream:
+            await Liar(stream, role, SECRET.of_role(role)).prove()
+            await stream.send_all(wire.encode_hello(wire.Hello(CLUSTER_ID, wire.PEER, 2)))
+            await all_of(stream)
+        assert f"it has proven to be '{role}'" in cluster.notices("connection_closed")[-1]["reason"]
+
+
+async def test_a_node_does_not_start_with_the_secret_of_a_role(tmp_path: Path) -> None:
+    with pytest.raises(UnusableSecret, match="the secret of a reader; members start with that of their cluster"):
+        async with RaftGroup.open(
+            node_id=1, members={1: ("127.0.0.1", 0)}, directory=str(tmp_path / "n"), secret=SECRET.of_role(READER)
+        ):
+            pass
+    made = make_secret(tmp_path / "writer", SECRET.of_role(WRITER))
+    assert read_secret(tmp_path / "writer").now() == made.now() == SECRET.of_role(WRITER)
+    with pytest.raises(click.UsageError, match="--secret-file: it is the secret of a writer"):
+        secret_for(("127.0.0.1", 0), secret_file=str(tmp_path / "writer"), insecure=False)
+
+
+def test_the_command_makes_the_secret_of_a_role_from_that_of_the_cluster(tmp_path: Path) -> None:
+    cluster, reader, more = tmp_path / "cluster", tmp_path / "reader", tmp_path / "more"
+    made = make_secret(cluster)
+    done = CliRunner().invoke(secret_command, [str(reader), "--role", "reader", "--of", str(cluster)])
+    assert (done.exit_code, f"--secret-file {reader}" in done.stdout) == (0, True)
+    assert read_secret(reader).now() == made.now().of_role(READER)
+    for wrong, reason in (
+        (["--role", "reader"], "--role and --of go together"),
+        (["--role", "reader", "--of", str(cluster), "--add"], "without a step"),
+        (["--role", "reader", "--of", str(reader)], "it is the secret of a reader"),
+        (["--role", "reader", "--of", str(tmp_path / "none")], "cannot read the secret"),
+    ):
+        refused = CliRunner().invoke(secret_command, [str(more), *wrong])
+        assert (refused.exit_code, reason in refused.stderr, more.exists()) == (2, True, False)
 
 
 # -------------------------------------------------------------------- files and addresses
