@@ -10,12 +10,12 @@ from typing import ClassVar, Final, Protocol, Self
 
 import attrs
 
+from jepsen_like.operate.access import OPEN, Access
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone
 from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
-from raft.net.certificates import Certificates
 
 ADMINISTRATIONS: Final = (
     "jepsen_like.systems.kafka.administration:KafkaAdministration",
@@ -48,7 +48,7 @@ class Administration(Protocol):
     """The gaps of the rows and their reasons: brokers that do not answer."""
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
         """Returns one for the cluster that any of the addresses belongs to. Raises `Silent`."""
 
     async def brokers(self) -> list[Row]:
@@ -82,20 +82,18 @@ class Administration(Protocol):
         """Returns a group's position in each partition or queue."""
 
 
-async def open_administration(
-    addresses: Sequence[Address], within_s: float, tls: Certificates | None = None
-) -> Administration:
+async def open_administration(addresses: Sequence[Address], within_s: float, access: Access = OPEN) -> Administration:
     """Returns one for the protocol in which these addresses answer. Raises `NotDone` if there is none."""
     reasons: dict[str, str] = {}
     for place in ADMINISTRATIONS:
         module, _, name = place.partition(":")
         kind: type[Administration] = getattr(importlib.import_module(module), name)
         try:
-            return await kind.open(addresses, within_s, tls)
+            return await kind.open(addresses, within_s, access)
         except Silent as silent:
             reasons |= {f"{address} as {kind.system}": reason for address, reason in silent.reasons.items()}
     why = ", ".join(f"{address}: {reason}" for address, reason in reasons.items())
     raise NotDone(
-        f"no Kafka broker and no RocketMQ name server answers ({why}); check --cluster, and --tls where they speak it. For a raft group run: "
+        f"no Kafka broker and no RocketMQ name server answers ({why}); check --cluster, and --tls and --command-config where they ask for them. For a raft group run: "
         f"quorumlog status --cluster {text_of_cluster(addresses)}"
     )

@@ -2,15 +2,17 @@
 
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import attrs
 import click
 import trio
 
+from jepsen_like.operate.access import UnusableAccess, access_of
 from jepsen_like.operate.tables import Row, json_line, table_lines
 from jepsen_like.port.wires import Address, text_of
-from raft.net.certificates import Certificates, TlsFiles, UnusableFiles
+from raft.net.certificates import TlsFiles, UnusableFiles
 
 WITHIN_S: Final = 10.0
 BROKERS: Final = "Brokers of a Kafka cluster or name servers of a RocketMQ one; one that is up will do."
@@ -78,12 +80,24 @@ def tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_tls
 
 
-def certificates_of(tls: TlsFiles | None) -> Certificates | None:
-    """Returns the certificates of a client in these files; None without. Raises `UsageError` for unusable files."""
-    try:
-        return None if tls is None else Certificates(tls)
-    except UnusableFiles as error:
-        raise click.UsageError(f"--tls: {error}") from None
+def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the parameter `access`, from the flags of TLS and `--command-config`."""
+
+    def with_access(tls: TlsFiles | None, command_config: Path | None, **others: Any) -> Any:
+        try:
+            access = access_of(tls, command_config)
+        except UnusableFiles as error:
+            raise click.UsageError(f"--tls: {error}") from None
+        except UnusableAccess as error:
+            raise click.UsageError(f"--command-config: {error}") from None
+        return command(access=access, **others)
+
+    functools.update_wrapper(with_access, command)
+    return click.option(
+        "--command-config",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file of client properties: Kafka's sasl.* and ssl.*, or RocketMQ's accessKey and secretKey.",
+    )(tls_options(with_access))
 
 
 def text_of_cluster(addresses: Iterable[Address]) -> str:

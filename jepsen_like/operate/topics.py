@@ -8,16 +8,16 @@ import click
 import trio
 
 from jepsen_like.cli import ExitStatus
+from jepsen_like.operate.access import Access
 from jepsen_like.operate.administration import Administration, TopicPlan, open_administration
 from jepsen_like.operate.options import (
     BROKERS,
     Printer,
-    certificates_of,
+    access_options,
     cluster_option,
     json_option,
     run,
     text_of_cluster,
-    tls_options,
     within_option,
 )
 from jepsen_like.operate.outcomes import PerhapsDone
@@ -33,7 +33,6 @@ from jepsen_like.operate.reassignment import (
 )
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address
-from raft.net.certificates import Certificates, TlsFiles
 
 LIST, DESCRIBE, CREATE, DELETE, REASSIGN = "list", "describe", "create", "delete", "reassign"
 LOOK_EVERY_S: Final = 0.2
@@ -100,7 +99,7 @@ class BrokerPairType(click.ParamType[tuple[int, int]]):
 @click.argument("action", type=click.Choice([LIST, DESCRIBE, CREATE, DELETE, REASSIGN]), default=LIST)
 @click.argument("name", required=False)
 @cluster_option(BROKERS)
-@tls_options
+@access_options
 @click.option("--partitions", type=click.IntRange(1), metavar="N", help="create: partitions; queues in RocketMQ.")
 @click.option("--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="create: copies (Kafka).")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="create: a setting of the topic.")
@@ -118,7 +117,7 @@ def topics(
     action: str,
     name: str | None,
     cluster: tuple[Address, ...],
-    tls: TlsFiles | None,
+    access: Access,
     partitions: int | None,
     replicas: int | None,
     settings: tuple[str, ...],
@@ -145,14 +144,14 @@ def topics(
             raise click.UsageError("--to is for the partitions of one topic: give its NAME")
         assignment = None if planned is None else read_plan(planned.read())
         move = Move(name, to, replaced, assignment, executes, cancels)
-        return run(_reassign, cluster, certificates_of(tls), within_s, move, Printer(as_json))
+        return run(_reassign, cluster, access, within_s, move, Printer(as_json))
     if (name is None) != (action == LIST):
         raise click.UsageError(f"{action} takes {'no name' if action == LIST else 'the NAME of a topic'}")
     if action != CREATE and (partitions or replicas or settings):
         raise click.UsageError("--partitions, --replication-factor and --set are for create")
     plan = TopicPlan(name or "", partitions, replicas, dict(map(_setting, settings)))
     printer = Printer(as_json)
-    rows = run(_topics, cluster, certificates_of(tls), within_s, action, plan)
+    rows = run(_topics, cluster, access, within_s, action, plan)
     printer.rows(rows)
     if not rows:
         printer.nothing("there are no topics")
@@ -167,9 +166,9 @@ def _setting(word: str) -> tuple[str, str]:
 
 
 async def _topics(
-    cluster: tuple[Address, ...], tls: Certificates | None, within_s: float, action: str, plan: TopicPlan
+    cluster: tuple[Address, ...], access: Access, within_s: float, action: str, plan: TopicPlan
 ) -> Sequence[Row]:
-    administration = await open_administration(cluster, within_s, tls)
+    administration = await open_administration(cluster, within_s, access)
     match action:
         case "describe":
             rows = await administration.topic(plan.name)
@@ -188,9 +187,9 @@ async def _topics(
 
 
 async def _reassign(
-    cluster: tuple[Address, ...], tls: Certificates | None, within_s: float, move: Move, printer: Printer
+    cluster: tuple[Address, ...], access: Access, within_s: float, move: Move, printer: Printer
 ) -> ExitStatus:
-    administration = await open_administration(cluster, within_s, tls)
+    administration = await open_administration(cluster, within_s, access)
     if move.cancels:
         await _cancel(administration, move, printer)
     elif move.to or move.replaced or move.planned is not None:

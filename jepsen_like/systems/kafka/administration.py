@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Self
 import attrs
 import trio
 
+from jepsen_like.operate.access import OPEN, Access
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
@@ -17,7 +18,7 @@ from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.control import ClusterView
-from jepsen_like.systems.kafka.wire import NoAnswer, NotAsked, ask
+from jepsen_like.systems.kafka.wire import NoAnswer, NotAsked, NotLoggedIn, ask
 from jepsen_like.systems.reports import ask_each
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.api import Api
@@ -73,7 +74,6 @@ from kafka_compat.protocol.apis.partition_reassignments import (
     ReassignableTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from raft.net.certificates import Certificates
 
 CLIENT: Final = -1
 END, START = -1, -2
@@ -81,6 +81,13 @@ BROKER_DEFAULT: Final = -1
 RETRY_EVERY_S: Final = 0.2
 ANSWERS_WITHIN_S: Final = 3.0
 UNKNOWN_OUTCOMES: Final = frozenset({KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.UNKNOWN_SERVER_ERROR})
+DENIALS: Final = frozenset(
+    {
+        KafkaErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaErrorCode.GROUP_AUTHORIZATION_FAILED,
+        KafkaErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
 ELSEWHERE: Final = frozenset({KafkaErrorCode.NOT_CONTROLLER, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE})
 _DESCRIBE: Final = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
 
@@ -99,31 +106,28 @@ class KafkaAdministration:
     system: ClassVar[str] = "kafka"
 
     def __init__(
-        self,
-        cluster: DescribeClusterResponse,
-        named: Sequence[Address],
-        within_s: float,
-        tls: Certificates | None = None,
+        self, cluster: DescribeClusterResponse, named: Sequence[Address], within_s: float, access: Access = OPEN
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
         self._flags = f"--cluster {text_of_cluster(named)}"
         self._within_s = within_s
-        self._tls = tls
+        self._access = access
         self._answers_s = min(ANSWERS_WITHIN_S, within_s)
         self._controller = cluster.controller_id
         self._brokers: dict[int, DescribeClusterBroker] = {each.broker_id: each for each in cluster.brokers}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
         """See `Administration`."""
         reasons: dict[str, str] = {}
 
         async def describe(at: int) -> DescribeClusterResponse | None:
             try:
-                answer = await ask(
-                    addresses[at], DESCRIBE_CLUSTER, 2, _DESCRIBE, within_s=min(ANSWERS_WITHIN_S, within_s), tls=tls
-                )
+                within = min(ANSWERS_WITHIN_S, within_s)
+                answer = await _ask(addresses[at], DESCRIBE_CLUSTER, 2, _DESCRIBE, within, access)
+            except NotLoggedIn as error:
+                raise NotDone(f"{text_of(addresses[at])}: {error}; check --command-config") from error
             except NoAnswer as error:
                 reasons[text_of(addresses[at])] = str(error)
                 return None
@@ -135,7 +139,7 @@ class KafkaAdministration:
             raise Silent(reasons)
         # Who knows a controller and more brokers has been with the cluster for longer.
         return cls(
-            max(answers, key=lambda each: (each.controller_id >= 0, len(each.brokers))), addresses, within_s, tls
+            max(answers, key=lambda each: (each.controller_id >= 0, len(each.brokers))), addresses, within_s, access
         )
 
     # ---------------------------------------------------------------- asking
@@ -148,12 +152,22 @@ class KafkaAdministration:
         if broker not in self._brokers:
             return None
         try:
-            return await ask(self._address(broker), api, version, request, within_s=self._answers_s, tls=self._tls)
+            answer = await _ask(self._address(broker), api, version, request, self._answers_s, self._access)
         except NoAnswer as error:
             note = f"broker {broker} at {text_of(self._address(broker))} does not answer ({error})"
             if not any(each.startswith(f"broker {broker} ") for each in self.notes):
                 self.notes.append(f"{note}: what it alone knows is left out")
             return None
+        self._note_denied(api, answer)
+        return answer
+
+    def _note_denied(self, api: Api[Any, Any], answer: Any) -> None:
+        """Note that this user may not ask; the answer is then empty, or lacks a part."""
+        parts = (answer, *getattr(answer, "groups", ()))
+        for code in sorted({getattr(part, "error_code", 0) for part in parts} & DENIALS):
+            note = f"{api.name}: {_error_name(code)}; what this user may not see is left out"
+            if note not in self.notes:
+                self.notes.append(note)
 
     async def _ask_all(self, api: Api[Any, Any], version: int, request: Any) -> dict[int, Any]:
         return await ask_each(self._brokers, lambda broker: self._try(broker, api, version, request))
@@ -192,7 +206,7 @@ class KafkaAdministration:
         view = await self._view()
         request = DescribeLogDirsRequest(topics=None)
         disks: dict[int, DescribeLogDirsResponse] = await self._ask_all(DESCRIBE_LOG_DIRS, 4, request)
-        self.notes.clear()  # the rows have it
+        self.notes = [note for note in self.notes if not note.startswith("broker ")]  # the rows have those
         return [self._broker_row(broker, view, disks.get(broker)) for broker in sorted(self._brokers)]
 
     def _broker_row(self, broker: int, view: ClusterView, disk: DescribeLogDirsResponse | None) -> Row:
@@ -395,9 +409,9 @@ class KafkaAdministration:
         while True:
             for broker in sorted(self._brokers, key=lambda broker: (broker != self._controller, broker)):
                 try:
-                    answer = await ask(
-                        self._address(broker), api, version, request, within_s=self._within_s + 1, tls=self._tls
-                    )
+                    answer = await _ask(self._address(broker), api, version, request, self._within_s + 1, self._access)
+                except NotLoggedIn as error:
+                    raise NotDone(f"broker {broker}: {error}; check --command-config") from error
                 except NotAsked as error:
                     refusal = f"broker {broker}: {error}"
                     continue
@@ -497,6 +511,12 @@ class KafkaAdministration:
 
 def _perhaps(reason: str, see: str) -> PerhapsDone:
     return PerhapsDone(f"{reason}; it may have been done, or may still: see by {see}")
+
+
+async def _ask(
+    address: Address, api: Api[Any, Any], version: int, request: Any, within_s: float, access: Access
+) -> Any:
+    return await ask(address, api, version, request, within_s=within_s, tls=access.tls, login=access.login)
 
 
 def _error_name(code: int) -> str:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Self, TypeVar
 
 import trio
 
+from jepsen_like.operate.access import OPEN, Access
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
@@ -18,7 +19,6 @@ from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from raft.addresses import address_of
-from raft.net.certificates import Certificates
 from rocketmq_compat.consumers.topic_names import is_system_topic
 from rocketmq_compat.remoting.bodies import (
     READABLE,
@@ -59,17 +59,12 @@ class RocketMqAdministration:
     system: ClassVar[str] = "rocketmq"
 
     def __init__(
-        self,
-        names: Address,
-        cluster: ClusterInfo,
-        named: Sequence[Address],
-        within_s: float,
-        tls: Certificates | None = None,
+        self, names: Address, cluster: ClusterInfo, named: Sequence[Address], within_s: float, access: Access = OPEN
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
         self._names = names
-        self._tls = tls
+        self._access = access
         self._named = named
         self._flags = f"--cluster {text_of_cluster(named)}"
         self._within_s = min(ANSWERS_WITHIN_S, within_s)
@@ -81,15 +76,15 @@ class RocketMqAdministration:
         self._masters = {name: address for (name, broker_id), address in self._copies.items() if broker_id == MASTER_ID}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, tls: Certificates | None) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
         """See `Administration`. Raises `NotDone` if brokers were named."""
         reasons: dict[str, str] = {}
         for address in addresses:
             try:
                 answer = await _on(
-                    address, min(ANSWERS_WITHIN_S, within_s), _asking(RequestCode.GET_BROKER_CLUSTER_INFO), tls
+                    address, min(ANSWERS_WITHIN_S, within_s), _asking(RequestCode.GET_BROKER_CLUSTER_INFO), access
                 )
-                return cls(address, ClusterInfo.decode(answer.body), addresses, within_s, tls)
+                return cls(address, ClusterInfo.decode(answer.body), addresses, within_s, access)
             except BrokerRefused as refused:
                 if refused.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise NotDone(
@@ -104,7 +99,7 @@ class RocketMqAdministration:
 
     async def _ask(self, address: Address, code: RequestCode, header: ExtHeader | None = None) -> Command:
         """Returns the answer. Raises what `RemotingConnection.require` does."""
-        return await _on(address, self._within_s, _asking(code, header), self._tls)
+        return await _on(address, self._within_s, _asking(code, header), self._access)
 
     async def _of_masters(self, ask: Callable[[Address], Awaitable[T]]) -> dict[str, T]:
         """Returns the answers of the masters by name; those without one get a note."""
@@ -115,7 +110,8 @@ class RocketMqAdministration:
             try:
                 return await ask(address)
             except _NO_ANSWER as error:
-                note = f"{names[at]} at {text_of(address)} does not answer ({error}): what it has is left out"
+                does = "refuses this account" if _is_denied(error) else "does not answer"
+                note = f"{names[at]} at {text_of(address)} {does} ({error}): what it has is left out"
                 if note not in self.notes:
                     self.notes.append(note)
                 return None
@@ -144,7 +140,7 @@ class RocketMqAdministration:
 
         async def facts(at: int) -> Mapping[str, str]:
             try:
-                return await _on(self._copies[keys[at]], self._within_s, RemotingConnection.runtime_info, self._tls)
+                return await _on(self._copies[keys[at]], self._within_s, RemotingConnection.runtime_info, self._access)
             except _NO_ANSWER as error:
                 return {"error": str(error)}
 
@@ -287,6 +283,8 @@ class RocketMqAdministration:
             try:
                 await self._ask(self._masters[name], code, header)
             except BrokerRefused as refused:
+                if _is_denied(refused):
+                    raise NotDone(f"{before}{name}: {refused}; give --command-config an account that may") from refused
                 text = f"{before}{name}: {refused}; {again}"
                 raise (PerhapsDone if refused.code in _UNKNOWN_OUTCOMES else NotDone)(text) from refused
             except NoConnection as error:
@@ -397,16 +395,23 @@ def _asking(code: RequestCode, header: ExtHeader | None = None) -> Callable[[Rem
 
 
 async def _on(
-    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], tls: Certificates | None
+    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], access: Access
 ) -> T:
     """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
-    connection = await RemotingConnection.connect(address, within_s=within_s, tls=tls)
+    connection = await RemotingConnection.connect(address, within_s=within_s, access=access)
     try:
         with trio.move_on_after(within_s):
             return await ask(connection)
     finally:
         connection.close()
     raise NoBrokerAnswer(f"no answer within {within_s:g} s")
+
+
+def _is_denied(error: Exception) -> bool:
+    """Returns True for the refusal of an account: by ACL 1.0 an exception's name is all that tells it from failures."""
+    return isinstance(error, BrokerRefused) and (
+        error.code == ResponseCode.NO_PERMISSION or "AclException" in error.remark
+    )
 
 
 def _number(table: Mapping[str, str], name: str) -> int | None:

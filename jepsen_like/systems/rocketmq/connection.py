@@ -8,11 +8,12 @@ from typing import Any, Final, Self
 import attrs
 import trio
 
+from jepsen_like.operate.access import OPEN, Access, AccessKeys
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.tls_of import Stream, open_stream
-from raft.net.certificates import Certificates
 from raft.net.reactor import Reactor
 from raft.trust import Dialer
+from rocketmq_compat.acls import Credentials
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import MalformedFrame
@@ -60,18 +61,20 @@ async def running_reactor() -> AsyncIterator[Reactor]:
 class RemotingConnection:
     """One request at a time; after a failure or a cancelled request it is closed."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, keys: AccessKeys | None = None) -> None:
+        """With `keys` requests are signed by that account."""
         self._stream = stream
+        self._account = None if keys is None else Credentials(keys.access_key, keys.secret_key)
         self._opaque = 0
         self._buffered = bytearray()
         self.is_open = True
 
     @classmethod
-    async def connect(cls, address: Address, *, within_s: float, tls: Certificates | None = None) -> Self:
+    async def connect(cls, address: Address, *, within_s: float, access: Access = OPEN) -> Self:
         """Raises `NoConnection`."""
         try:
             with trio.fail_after(within_s):
-                return cls(await open_stream(address, tls))
+                return cls(await open_stream(address, access.tls), access.keys)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             raise NoConnection(str(error) or f"no connection within {within_s:g} s") from error
 
@@ -108,8 +111,9 @@ class RemotingConnection:
     async def ask(self, request: Command) -> Command:
         """Returns the answer, whatever its code. Raises `NoBrokerAnswer`."""
         self._opaque += 1
+        signed = request if self._account is None else self._account.sign(request)
         try:
-            await self._stream.send_all(b"".join(encode(attrs.evolve(request, opaque=self._opaque))))
+            await self._stream.send_all(b"".join(encode(attrs.evolve(signed, opaque=self._opaque))))
             while True:
                 answer = decode(await self._frame())
                 if answer.is_response and answer.opaque == self._opaque:

@@ -28,6 +28,7 @@ from confluent_kafka.admin import (
 )
 
 from jepsen_like.bench.processes import until
+from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.authority import Authority
 from jepsen_like.port.port import TlsPaths
 from kafka_compat.broker.broker import Broker, BrokerPlan
@@ -297,6 +298,29 @@ def test_a_client_sends_and_reads(secured_broker: Secured, authority: Authority,
 def texts_of(error: BaseException, logs: pytest.LogCaptureFixture) -> str:
     """Returns all that a client shows of an error."""
     return "\n".join([str(error), *(record.getMessage() for record in logs.records)])
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_an_operators_commands_log_in_by_the_properties_of_kafkas_tools(
+    secured_broker: Secured, authority: Authority, mechanism: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, topic = tmp_path / "operator.properties", f"operated-{mechanism}"
+    names = f"security.protocol=SASL_SSL\nssl.ca.location={authority.certificate}\nsasl.mechanism={mechanism}\n"
+
+    def quorumlog(*words: str, password: str = "alice's") -> tuple[int, str]:
+        config.write_text(f"{names}sasl.username=alice\nsasl.password={password}\n")
+        cluster = ("--cluster", secured_broker.bootstrap("SASL_SSL"), "--command-config", str(config))
+        status = execute([*words, *cluster])
+        shown = capsys.readouterr()
+        return status, shown.out + shown.err
+
+    assert quorumlog("topics", "create", topic)[0] == ExitStatus.VALID
+    assert topic in quorumlog("topics")[1]
+    assert "controller" in quorumlog("brokers")[1]
+    status, shown = quorumlog("topics", "delete", topic, password="wrong")
+    assert (status, "check --command-config" in shown) == (ExitStatus.NOT_DONE, True)
+    assert ("Invalid username or password" if mechanism == "PLAIN" else "invalid credentials") in shown
+    assert quorumlog("topics", "delete", topic)[0] == ExitStatus.VALID
 
 
 @EACH
