@@ -171,10 +171,10 @@ class StoreLog:
         self._note_dirty()
         return end_offset
 
-    def reserve(self, size: int) -> None:
+    def reserve(self, size: int, *, ahead_bytes: int = RESERVE_CHUNK_BYTES) -> None:
         """Make sure that the next append has room for frames of `size` bytes in all, headers included.
 
-        Raises `NoSpace` without the room. The log holds what it held; a full segment is ended. Most calls need no disk.
+        If that needs the disk, `ahead_bytes` more are reserved if they are there. Raises `NoSpace` without the room. The log holds what it held; a full segment is ended. Most calls need no disk.
         """
         self._require_usable()
         if self._active.size >= self._shared.config.segment_bytes_max:
@@ -184,7 +184,7 @@ class StoreLog:
         if wanted <= segment.reserved:
             return
         with self._fatal():
-            ahead = wanted + RESERVE_CHUNK_BYTES
+            ahead = wanted + ahead_bytes
             try:
                 segment.file.reserve(ahead)
             except NoSpace:

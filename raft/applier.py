@@ -5,12 +5,16 @@ callers are those that proposed them on this node. After a restart the machine b
 one: until the group is known to have committed the last entry in it, nothing is built upon it (`is_proven`).
 """
 
+import math
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 import msgpack
 
+from log.errors import NoSpace
 from log.frame import Payload, buffers_of
 from raft.core import RaftCore
 from raft.errors import (
@@ -30,6 +34,8 @@ from raft.results import RecordBatch
 from raft.state_machine import CheckedMachine, PartialMachine, SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 
+NO_ROOM_S: Final = 1.0
+"""A machine without room is asked again after this time."""
 APPLY_BYTES = 1024 * 1024
 """One round gives this much of the log to the state machine; the rest waits for the next."""
 
@@ -61,6 +67,10 @@ class Applier:
         self._apply_bytes = apply_bytes
         self._result_bytes_max = result_bytes_max
         self._skipped = skipped
+        self._done_of_next = 0
+        """The commands of the next entry that are applied already."""
+        self._no_room_until = -math.inf
+        """The time from which the machine is asked again."""
         self._waiting: dict[LogIndex, list[Request]] = {}
         """The commands of entries that are committed here and not applied yet."""
         self._restored = NO_POSITION
@@ -125,12 +135,24 @@ class Applier:
         self._waiting[index] = requests
 
     @property
-    def has_more(self) -> bool:
-        """True if committed entries are yet to be applied."""
-        return self.applied_index < self._core.commit_index
+    def due(self) -> float:
+        """The time at which committed entries are to be applied; infinite if there are none."""
+        return self._no_room_until if self.applied_index < self._core.commit_index else math.inf
 
-    def apply_portion(self) -> None:
-        """Apply the next committed entries, and serve the reads that waited for them."""
+    def apply_portion(self, now: float) -> None:
+        """Apply the next committed entries, and serve the reads that waited for them.
+
+        Raises `NoSpace` if the machine has no room for the next command: it is `due` again a little later.
+        """
+        try:
+            self._apply_entries()
+        except NoSpace:
+            self._no_room_until = now + NO_ROOM_S
+            raise
+        finally:
+            self._reads.release(self.applied_index)
+
+    def _apply_entries(self) -> None:
         first, commit_index = LogIndex(self.applied_index + 1), self._core.commit_index
         entries = self._core.log.cached_entries(first, self._apply_bytes)
         if entries is None:
@@ -141,33 +163,40 @@ class Applier:
             if entry.batch.kind is EntryKind.COMMANDS:
                 self._apply(entry)
             self.applied_index = entry.index
-        self._reads.release(self.applied_index)
 
     def _apply(self, entry: Entry) -> None:
         """Apply the entry's commands in order, and answer the callers that proposed them on this node.
 
-        Raises `StateMachineFailed` for any error of the machine but `InvalidRequest`.
+        Raises `StateMachineFailed` for any error of the machine but `InvalidRequest`, and `NoSpace`.
         """
-        waiting = iter(self._waiting.pop(entry.index, ()))
-        for command in _unpack_commands(entry.batch.data):
-            request = next(waiting, None)
+        waiting = deque(self._waiting.pop(entry.index, ()))
+        for command in islice(_unpack_commands(entry.batch.data), self._done_of_next, None):
+            request = waiting[0] if waiting else None
             try:
                 returned = self._ask_machine(entry.index, command)
                 done = f"the command is committed and applied at index {entry.index}"
                 result = checked_result(returned, self._result_bytes_max, done)
+            except NoSpace:
+                if waiting:
+                    self._waiting[entry.index] = list(waiting)
+                raise
             except (InvalidRequest, InvalidResult) as error:
                 if request is not None:
                     request.caller.on_refused(request.request_id, error)
             else:
                 if request is not None:
                     request.caller.on_applied(request.request_id, entry.index, result)
+            if waiting:
+                waiting.popleft()
+            self._done_of_next += 1
+        self._done_of_next = 0
 
     def _ask_machine(self, index: LogIndex, command: bytes) -> Any:
         if index in self._skipped:
             raise InvalidRequest(f"by the setting skip_commands the command at index {index} has no effect")
         try:
             return self._machine.apply(index, command)
-        except InvalidRequest:
+        except (InvalidRequest, NoSpace):
             raise
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
@@ -215,6 +244,7 @@ class Applier:
         """Restore the machine from the snapshot in `start`."""
         assert isinstance(self._machine, SnapshotMachine), "who asked for this has seen to it"
         self._machine.restore(start.snapshot)
+        self._done_of_next = 0
         self._restored = start.applied
         self.applied_index = start.applied.index
         for index in [index for index in self._waiting if index <= self.applied_index]:

@@ -285,9 +285,9 @@ class RaftDriver:
     @property
     def deadline(self) -> float:
         """The time at which `pump` must be called even if nothing has happened, on the driver's clock in seconds."""
-        if self._applier.has_more or self._subscriptions.has_more or self._trimmer.snapshots.draws:
+        if self._subscriptions.has_more or self._trimmer.snapshots.draws:
             return -math.inf
-        deadline = min(self._tick_due, self._flushes.due)
+        deadline = min(self._tick_due, self._flushes.due, self._applier.due)
         if self._batcher.has_waiting and not self._flushes.delays_entries:
             deadline = min(deadline, self._batcher.deadline)
         return deadline
@@ -364,9 +364,12 @@ class RaftDriver:
             if batcher.has_waiting and self._may_propose(now):
                 self._propose_all(now, EntryKind.COMMANDS)
                 self._propose_all(now, EntryKind.RECORDS)
-            if applier.has_more:
+            if applier.due <= now:
                 self._environment.turns.lap("raft: deciding and sending")
-                applier.apply_portion()
+                try:
+                    applier.apply_portion(now)
+                except NoSpace as error:
+                    inbox.full_disk.note(error, now)
                 self._environment.turns.lap("raft: applying commands")
             # An answer can set free the next request of a caller that had too many under way.
             if not (inbox.events or reads.new or (batcher.has_waiting and self._may_propose(now))):

@@ -5,6 +5,8 @@ Terms and votes have room of their own, which is reserved with every entry; when
 move the term or take a vote are dropped, as a network may. So a full disk ends no node, and the node takes part again as
 soon as there is room.
 
+A state machine without room waits: what is committed is applied later, in its order, and reads wait with it.
+
 A leader without room hands over, because another may have some. It does so only once in `HAND_OVER_EVERY_S`: where the
 disks of a majority are full, elections help no one, and each costs room.
 """
@@ -36,7 +38,7 @@ class FullDisk:
         try:
             self._storage.reserve(size)
         except NoSpace as error:
-            self._note(error, now)
+            self.note(error, now)
             raise
 
     def may_hand_over(self, now: float) -> bool:
@@ -65,7 +67,8 @@ class FullDisk:
             return False
         return True
 
-    def _note(self, error: NoSpace, now: float) -> None:
+    def note(self, error: NoSpace, now: float) -> None:
+        """Give a notice of this error, if the last one was long ago."""
         if now >= self._notices_from:
             self._notices_from = now + NOTICE_EVERY_S
             self._notify(NoSpaceLeft(str(error)))

@@ -4,7 +4,7 @@ Commands arrive in log order, each exactly once per run of the process. The mach
 log at a restart. Where the log keeps only its newest entries, it begins with its snapshot instead. `apply` must be
 deterministic: same commands, same results, on any node, in any process; no clock, no chance, no iteration over sets.
 
-An exception other than `InvalidRequest` is a bug of the machine. From `apply` it ends every node, and again at every
+An exception other than `InvalidRequest` and `NoSpace` is a bug of the machine. From `apply` it ends every node, and again at every
 start, since the command is in the log and cannot be taken out: only a corrected machine gets past it. From `check` or
 `query` it ends the node that the client is connected to; a call of `RaftGroup` raises it. So `check` must refuse
 invalid commands, and a command that fails in the present state must have a result for that, or raise `InvalidRequest`.
@@ -28,7 +28,8 @@ class StateMachine(Protocol):
         """Carry out the committed command at `index`.
 
         Returns its result, as bytes: its caller gets `InvalidResult` for anything else, and the command stays applied.
-        Raises `InvalidRequest` if it had no effect, on any node.
+        Raises `InvalidRequest` if it had no effect, on any node, and `log.NoSpace` if there is no room for it on this
+        node's disk and nothing has changed: it is called again a little later, and nothing else is applied meanwhile.
 
         Any other exception ends the node, now and at every start, until the machine is corrected: the command stays.
         """

@@ -4,10 +4,12 @@ A `LocalReplica` is one replica with its log. `step` takes an event and carries 
 event.
 A caller that waits for a replica watches it: fetch sessions (new data, high watermark, role) and coordinators.
 
-A failed disk ends the broker, as in Kafka with one log directory: this one cannot know its log, another can lead.
+A failed disk ends the broker, as in Kafka with one log directory: this one cannot know its log, another can lead. A full
+one does not (`full_disk`).
 """
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -18,6 +20,7 @@ import attrs
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.fetcher import NEVER, FetchPosition
+from kafka_compat.broker.full_disk import AGAIN_S, FullDisk
 from kafka_compat.broker.producers import kept_of, snapshots_of, transactions_of
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
@@ -49,10 +52,12 @@ from kafka_compat.partition.events import (
     AlterPartitionAnswered,
     BrokersChanged,
     Event,
+    FetchAnswered,
     Flushed,
     PartitionConfigChanged,
     PartitionRemoved,
     PartitionStateChanged,
+    Produce,
     ProducerExpiryDue,
     TimePassed,
     Truncated,
@@ -62,6 +67,7 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import PartitionLog
 from kafka_compat.storage.producer_snapshots import KeptProducers
+from log.errors import NoSpace
 
 LOGS_AT_ONCE: Final = 8
 """Logs that are made side by side: each costs a few calls of the disk that wait for it."""
@@ -152,8 +158,8 @@ class Replicas:
         self._stepping = False
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._last_token = 0
-        self.deadline = NEVER
-        """The time at which `tick` is due."""
+        self._step_due = NEVER
+        """The time of the earliest of `_deadlines`."""
         self._deadlines: list[tuple[float, int, LocalReplica]] = []
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[LocalReplica, None] = {}
@@ -161,6 +167,9 @@ class Replicas:
         """Replicas whose logs are to be made, with their topics' ids, in the order in which they were assigned."""
         self._doomed: dict[TopicPartition, bytes] = {}
         """Logs that are to be deleted, with their topics' ids."""
+        self._full_disk = FullDisk(context, store)
+        self._make_from = -math.inf
+        """The time from which missing logs are made: later if there was no room for them."""
         self._changes: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]] = []
         """Changes of ISRs that wait for the end of the round, with the callbacks for their outcomes."""
         self.broken = False
@@ -208,13 +217,20 @@ class Replicas:
             self._stepping = False
 
     def _step(self, hosted: LocalReplica, event: Event) -> None:
+        match event:
+            case Produce() if hosted.leads:
+                if (refusal := self._full_disk.refusal_of(event, hosted.log)) is not None:
+                    self._answers.pop(event.token)(refusal)
+                    return
+            case FetchAnswered():
+                event = self._full_disk.fitting(event, hosted.log)
         self._execute(hosted, hosted.decider.step(self._context.clock(), event))
         deadline = hosted.decider.deadline
         if deadline < hosted.armed_for:
             self._last_token += 1
             hosted.armed_for = deadline
             heapq.heappush(self._deadlines, (deadline, self._last_token, hosted))
-            self.deadline = self._deadlines[0][0]
+            self._step_due = self._deadlines[0][0]
 
     def _execute(self, hosted: LocalReplica, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -343,11 +359,16 @@ class Replicas:
 
     # ---------------------------------------------------------------- time and disk
 
+    @property
+    def deadline(self) -> float:
+        """The time at which `tick` or `work` is due."""
+        return min(self._step_due, self._make_from) if self._missing else self._step_due
+
     def tick(self, now: float) -> None:
         """Step the replicas whose deadline has come."""
-        while self.deadline <= now:
+        while self._step_due <= now:
             deadline, _, hosted = heapq.heappop(self._deadlines)
-            self.deadline = self._deadlines[0][0] if self._deadlines else NEVER
+            self._step_due = self._deadlines[0][0] if self._deadlines else NEVER
             if deadline != hosted.armed_for or self.hosted.get(hosted.partition) is not hosted:
                 continue
             hosted.armed_for = float("inf")
@@ -425,7 +446,11 @@ class Replicas:
     @property
     def has_more(self) -> bool:
         """True if `work` has something to do."""
-        return bool(self._missing or self._doomed)
+        return bool(self._doomed) or self._may_make
+
+    @property
+    def _may_make(self) -> bool:
+        return bool(self._missing) and self._context.clock() >= self._make_from
 
     def work(self) -> None:
         """Make and delete some logs; call it once a round. A partition has no replica here until its log is made."""
@@ -433,15 +458,22 @@ class Replicas:
             return
         stopwatch = self._context.stopwatch
         until = stopwatch() + WORK_S
-        while self._missing and stopwatch() < until:
-            self._make_some()
+        while self._may_make and stopwatch() < until:
+            try:
+                self._make_some()
+            except NoSpace as error:
+                self._full_disk.note(error)
+                self._make_from = self._context.clock() + AGAIN_S
         while self._doomed and stopwatch() < until:
             partition, topic_id = self._doomed.popitem()
             if self._store.topic_id(partition) == topic_id and partition not in self.hosted:
                 self._store.delete(partition)
 
     def make_all(self) -> None:
-        """Make all missing logs in this turn: before a broker serves, it must know what each of its copies lacks."""
+        """Make all missing logs in this turn: before a broker serves, it must know what each of its copies lacks.
+
+        Raises `NoSpace` without room for them.
+        """
         while self._missing:
             self._make_some()
 
@@ -455,7 +487,11 @@ class Replicas:
                 made[partition] = state
         if not made:
             return
-        self._store.create({partition: state.topic_id for partition, state in made.items()})
+        try:
+            self._store.create({partition: state.topic_id for partition, state in made.items()})
+        except NoSpace:
+            self._missing |= {partition: state.topic_id for partition, state in made.items()}
+            raise
         for partition, state in made.items():
             self._doomed.pop(partition, None)
             self.step(self._host(partition, state.topic_id), PartitionStateChanged(state))

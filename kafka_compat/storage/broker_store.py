@@ -34,6 +34,9 @@ from log.store_flush import FlushRound
 
 STORE_CONFIG = StoreConfig(segment_bytes_max=SEGMENT_BYTES)
 """Segments end at a topic's `segment.bytes`; the store's own bound is only the greatest."""
+PROBE_NAME = "probe"
+PROBE_BYTES = 64 * 1024
+"""Room for the files that a truncated or new log needs besides its batches."""
 
 
 @attrs.frozen
@@ -243,6 +246,18 @@ class BrokerStore:
         elif reason is None and log.end_offset < reached:
             reason = f"it ends at {log.end_offset}, before its high watermark {reached}"
         return reason
+
+    # Room
+
+    def require_room(self) -> None:
+        """Make sure that files can be written beside those of the logs. Raises `NoSpace`."""
+        path = f"{self.directory}/{PROBE_NAME}"
+        file = self._disk.open(path, create=True)
+        try:
+            file.reserve(PROBE_BYTES)
+        finally:
+            file.close()
+            self._disk.remove(path)
 
     # Partitions
 

@@ -20,7 +20,7 @@ from log.frame import HEADER_BYTES as FRAME_HEADER_BYTES
 from log.frame import Buffer, Pieces, checksum
 from log.log_facts import LogFacts
 from log.replacement import Replacement
-from log.store_log import StoreLog
+from log.store_log import RESERVE_CHUNK_BYTES, StoreLog
 
 SEGMENT_BYTES: Final = 1 << 30
 """Kafka's default of `segment.bytes`."""
@@ -67,6 +67,15 @@ class PartitionLog(LogFacts):
         return f"<PartitionLog {self.name} [{self.start_offset}, {self.end_offset}) durable={self.durable_offset}>"
 
     # Writing
+
+    def reserve(self, batches: Sequence[Buffer]) -> None:
+        """Make sure that an append of these batches has room; a segment that is full for them ends.
+
+        Raises `NoSpace` without the room. The log holds what it held.
+        """
+        size = sum([FRAME_HEADER_BYTES + len(each) for each in batches])
+        self._roll_for(size)
+        self.store_log.reserve(size, ahead_bytes=min(self._active_bytes, RESERVE_CHUNK_BYTES))
 
     def append_as_leader(self, batches: Sequence[Buffer], leader_epoch: int) -> tuple[int, int]:
         """Append checked batches (see `check_batch`), one in each buffer, at the end.
@@ -257,13 +266,16 @@ class PartitionLog(LogFacts):
     # How it is done
 
     def _append(self, stored: Sequence[StoredBatch], size: int) -> int:
-        if self._active_bytes + size > self.segment_bytes and self._active_bytes:
-            self.roll()
-            self._unsaved_bytes = SNAPSHOT_EVERY_BYTES
+        self._roll_for(size)
         end_offset = self.store_log.append(stored)
         self._active_bytes += size
         self._unsaved_bytes += size
         return end_offset
+
+    def _roll_for(self, size: int) -> None:
+        if self._active_bytes + size > self.segment_bytes and self._active_bytes:
+            self.roll()
+            self._unsaved_bytes = SNAPSHOT_EVERY_BYTES
 
     def _note_active(self) -> None:
         self._active_bytes = self.store_log.segment_facts()[-1].size_bytes

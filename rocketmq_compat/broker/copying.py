@@ -16,8 +16,10 @@ from typing import Final
 import attrs
 import crc32c
 
+from log.errors import NoSpace
 from log.frame import buffers_of
 from rocketmq_compat.broker.context import Context
+from rocketmq_compat.broker.full_disk import FullDiskNotes
 from rocketmq_compat.broker.raft_copy import RaftCopy
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.headers.copying import CopyCommitLogRequestHeader, CopyCommitLogResponseHeader
@@ -64,6 +66,7 @@ class CommitLogCopying:
         """The nodes to ask in this turn. The first one is asked as long as it has more."""
         self._is_asking = False
         self._retry_at = -math.inf
+        self._full_disk = FullDiskNotes(context)
 
     # ---------------------------------------------------------------- what this node has
 
@@ -139,6 +142,9 @@ class CommitLogCopying:
             self._copy.append_missing(answer.body, offset=offset, epoch=found.epoch)
         except ValueError as error:
             self._context.tell("copy_refused", peer=asked.node, reason=str(error))
+            return False
+        except NoSpace as error:
+            self._full_disk.note(error)
             return False
         return True
 

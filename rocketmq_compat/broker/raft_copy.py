@@ -25,11 +25,13 @@ from typing import Final, Protocol
 import attrs
 import trio
 
+from log.errors import NoSpace
 from raft.errors import InvalidRequest, RaftError
 from raft.results import Applied
 from raft.subscription import Delivered, LeaderChanged, Subscriber
 from rocketmq_compat.broker.context import Context, DiskWork
 from rocketmq_compat.broker.delays import DelayedMessages
+from rocketmq_compat.broker.full_disk import FullDiskNotes
 from rocketmq_compat.broker.puts import NotStored, OutcomeOpen, PutDone, StoredMessages
 from rocketmq_compat.broker.raft_tables import RaftTables
 from rocketmq_compat.raft_state import (
@@ -126,6 +128,7 @@ class RaftCopy:
         self._node_id = node_id
         self._disk = disk
         self._on_dispatched = on_dispatched
+        self._full_disk = FullDiskNotes(context)
         self._group: GroupPort | None = None
         self._proposing: bytes | None = None
         """The command that this node is proposing. Commands from clients of the native wire are refused."""
@@ -186,10 +189,12 @@ class RaftCopy:
     def apply(self, index: int, command: bytes) -> bytes:
         """See `StateMachine`."""
         decoded = _decode(command)
+        if isinstance(decoded, StoreRecords) and not self.incomplete.is_set():
+            self._store.reserve_bytes(len(decoded.payload))  # before anything has changed
         if index > self._replay_to:
-            self._replay_to = 2**63
             self._cut_to_state()
             self._begin_quiet_queues()
+            self._replay_to = 2**63
         if not self.state.apply(decoded):
             return NO_EFFECT
         match decoded:
@@ -271,7 +276,10 @@ class RaftCopy:
             self.incomplete.set()
 
     def append_missing(self, payload: bytes, *, offset: int, epoch: int) -> None:
-        """Append a peer's bytes at the end of this commit log. Raises `ValueError` for uncommitted ones."""
+        """Append a peer's bytes at the end of this commit log.
+
+        Raises `ValueError` for uncommitted ones, and `NoSpace` without room for them.
+        """
         if offset + len(payload) > self.state.end:
             raise ValueError(f"{len(payload)} bytes at {offset} are more than is committed, up to {self.state.end}")
         self._store.append_copy(payload, offset=offset, epoch=epoch)
@@ -362,6 +370,12 @@ class RaftCopy:
             return
         if leadership.put_bytes and leadership.put_bytes + size > IN_FLIGHT_BYTES_MAX:
             done(NotStored(ResponseCode.SYSTEM_BUSY, f"{leadership.put_bytes} bytes wait for a majority"))
+            return
+        try:
+            self._store.reserve_bytes(leadership.put_bytes + size)
+        except NoSpace as error:
+            self._full_disk.note(error)
+            done(NotStored(ResponseCode.SERVICE_NOT_AVAILABLE, f"the broker's disk is full: {error}"))
             return
         batch = assign(records, leadership.end, lambda key: leadership.nexts.get(key) or self._store.next_offset(key))
         command = StoreRecords(leadership.term, leadership.end, bytes(batch.payload))

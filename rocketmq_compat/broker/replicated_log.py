@@ -25,6 +25,7 @@ import crc32c
 from log.errors import NoSpace
 from log.frame import Buffer
 from rocketmq_compat.broker.context import Context, DiskWork
+from rocketmq_compat.broker.full_disk import FullDiskNotes
 from rocketmq_compat.broker.put_groups import PutGroup, PutGroups
 from rocketmq_compat.broker.puts import PutDone
 from rocketmq_compat.broker.tables import Saved
@@ -63,6 +64,7 @@ from rocketmq_compat.replication.events import (
     HaConnectionClosed,
     Pushed,
     PutMessages,
+    Received,
 )
 from rocketmq_compat.replication.ha_codec import FRAME_BYTES_MAX
 from rocketmq_compat.replication.master import Master
@@ -142,6 +144,7 @@ class ReplicatedLog:
         self._disk = disk
         self._links = links
         self._on_dispatched = on_dispatched
+        self._full_disk = FullDiskNotes(context)
         self._puts = PutGroups()
         self._events: deque[Event] = deque()
         self._is_stepping = False
@@ -315,12 +318,32 @@ class ReplicatedLog:
         try:
             while self._events:
                 event = self._events.popleft()
-                if not isinstance(event, PutMessages) or self._has_room(event):
+                if self._has_room(event):
                     self._carry_out(self._decider.step(now, event))
         finally:
             self._is_stepping = False
 
-    def _has_room(self, event: PutMessages) -> bool:
+    def _has_room(self, event: Event) -> bool:
+        """Reserve room for what an event may append. Returns False if the decider must not see it."""
+        match event:
+            case PutMessages():
+                return self._may_put(event)
+            case Received(connection=connection, message=Push(payload=payload)):
+                return self._may_take(connection, len(payload))
+        return True
+
+    def _may_take(self, connection: int, size: int) -> bool:
+        """Without room for a push its connection ends: after the next dial it is sent again."""
+        try:
+            self._store.reserve_bytes(size)
+        except NoSpace as error:
+            self._full_disk.note(error)
+            self._links.close(connection, "there is no room for its push")
+            self._events.append(HaConnectionClosed(connection))
+            return False
+        return True
+
+    def _may_put(self, event: PutMessages) -> bool:
         """Reserve room for a group of puts, behind all that is in the log now.
 
         Returns False if the decider must not see the group: the disk is full, or a record is malformed.
@@ -331,6 +354,7 @@ class ReplicatedLog:
             group.messages = self._store.assign(group.records)
             self._store.reserve(group.messages)
         except NoSpace as error:
+            self._full_disk.note(error)
             group.refuse(PutRefusal.SERVICE_NOT_AVAILABLE, f"the broker's disk is full: {error}")
             return False
         except BadRecord as error:

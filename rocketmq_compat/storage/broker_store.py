@@ -300,6 +300,10 @@ class MessageStore:
         """Make sure that the log has room for these messages. Raises `NoSpace` without the room."""
         self.log.reserve([each.payload for each in messages.batches])
 
+    def reserve_bytes(self, size: int) -> None:
+        """Make sure that the log has room for `size` bytes in one append. Raises `NoSpace` without the room."""
+        self.log.reserve_bytes(size)
+
     def append_messages(self, messages: AssignedMessages, *, epoch: int) -> int:
         """Append messages in one write, at the end for which they were assigned. Returns the new end.
 

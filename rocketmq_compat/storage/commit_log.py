@@ -15,7 +15,7 @@ from typing import Final
 import attrs
 
 from log.batch import StoredBatch
-from log.byte_reader import ByteReader
+from log.byte_reader import CHECKED_BYTES, ByteReader
 from log.errors import OffsetOutOfRange
 from log.frame import HEADER_BYTES, Buffer, buffers_of, checksum
 from log.log_facts import LogFacts
@@ -75,6 +75,10 @@ class CommitLog(LogFacts):
     def reserve(self, payloads: Sequence[Buffer]) -> None:
         """Make sure that `append` has room for these batches. Raises `NoSpace` without the room."""
         self.store_log.reserve(sum([HEADER_BYTES + len(each) for each in payloads]))
+
+    def reserve_bytes(self, size: int) -> None:
+        """Make sure that a push of `size` bytes can be appended, in parts of `CHECKED_BYTES`. Raises `NoSpace`."""
+        self.store_log.reserve(size + HEADER_BYTES * (2 + 2 * size // CHECKED_BYTES))
 
     def append(
         self, payloads: Sequence[Buffer], *, epoch: int, timestamp_ms: int, are_records: Sequence[bool] | None = None

@@ -1,4 +1,4 @@
-"""A disk that is full or fails ends the broker, and what is on it afterwards is true."""
+"""A disk that fails ends the broker, and a full one does not; what is on it afterwards is true."""
 
 import random
 from contextlib import suppress
@@ -9,13 +9,13 @@ import pytest
 import trio
 
 from kafka_compat.broker.broker import Broker, BrokerPlan
-from kafka_compat.broker.peers import PeerClient
+from kafka_compat.broker.peers import PeerClient, PeerFailed
 from kafka_compat.config import Settings
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.batch_header import HEADER_BYTES, encode_batch_header, read_batch_header
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
-from log.errors import NoSpace, StorageError, StorageFailed
+from log.errors import StorageError, StorageFailed
 from log.memory_disk import MemoryDisk
 from raft.net.running_clock import RunningClock
 from raft.process import first_cause
@@ -71,7 +71,7 @@ async def ended_by(disk: MemoryDisk, work: Any, **settings: str) -> BaseExceptio
 
 
 @pytest.mark.parametrize("flush", ["page-cache", "before-ack"])
-async def test_a_batch_that_met_a_full_disk_is_not_confirmed_after_the_restart(flush: str) -> None:
+async def test_a_batch_that_meets_a_full_disk_is_refused_for_certain_and_fits_later(flush: str) -> None:
     disk = MemoryDisk(random.Random(1))
     confirmed = -1
 
@@ -79,23 +79,41 @@ async def test_a_batch_that_met_a_full_disk_is_not_confirmed_after_the_restart(f
         nonlocal confirmed
         assert await client.create("t", 1) is NONE
         disk.capacity_bytes = disk.used_bytes() + 1_000_000
-        for sequence in range(1000):
-            with suppress(AssertionError):  # the connection ended
-                assert await produce(client, sequence) == (NONE, sequence)
-                confirmed = sequence
-                continue
-            await trio.sleep_forever()
+        while (answer := await produce(client, confirmed + 1)) == (NONE, confirmed + 1):
+            confirmed += 1
+        assert answer == (KafkaErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert confirmed > 10
+        assert await produce(client, confirmed + 1) == answer
+        assert len(await client.values("t")) == confirmed + 1, "reads go on"
+        disk.capacity_bytes = None
+        confirmed += 1
+        assert await produce(client, confirmed) == (NONE, confirmed), "the number of the batch is free"
+        disk.capacity_bytes = disk.used_bytes()
 
-    assert isinstance(await ended_by(disk, fill, flush=flush), NoSpace)
-    assert confirmed > 10
-    disk.capacity_bytes = None
+    await run(disk, fill, flush=flush)
 
     async def go_on(client: Client) -> None:
-        error, offset = await produce(client, confirmed + 1)
-        assert (error, offset) == (NONE, confirmed + 1)
-        assert len(await client.values("t")) == confirmed + 2
+        assert len(await client.values("t")) == confirmed + 1
+        disk.capacity_bytes = None
+        assert await produce(client, confirmed + 1) == (NONE, confirmed + 1)
 
     await run(disk, go_on, flush=flush)
+
+
+async def test_a_produce_that_wants_no_answer_loses_its_connection_on_a_full_disk() -> None:
+    disk = MemoryDisk(random.Random(1))
+
+    async def fill(client: Client) -> None:
+        assert await client.create("t", 1) is NONE
+        disk.capacity_bytes = disk.used_bytes()
+        partition = ProducePartition(index=0, records=of_producer(0))
+        topics = (ProduceTopic(name="t", partition_data=(partition,)),)
+        request = ProduceRequest(acks=0, timeout_ms=5000, topic_data=topics)
+        answer = await client.peer.ask(PRODUCE, 9, request, timeout_s=10)
+        assert isinstance(answer, PeerFailed)
+        assert not client.peer.is_connected
+
+    await run(disk, fill)
 
 
 async def test_a_failed_disk_ends_the_broker() -> None:

@@ -1,6 +1,5 @@
 """The shell around the deciders carries out their orders: logs, answers, files and failures."""
 
-import random
 import time
 
 import pytest
@@ -36,8 +35,7 @@ from kafka_compat.protocol.apis.list_offsets import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
-from log.errors import NoSpace
-from log.memory_disk import MemoryDisk
+from log.errors import StorageFailed
 from tests.kafka_compat.broker.world import OWN, World, ask, world
 
 T0 = TopicPartition("t", 0)
@@ -92,14 +90,16 @@ def test_a_flush_does_not_count_for_what_came_in_the_place_of_what_it_wrote() ->
 
 
 def test_a_step_that_fails_leaves_a_mark_because_its_decider_knows_of_what_is_not_in_the_log() -> None:
-    with world(disk=MemoryDisk(random.Random(1), capacity_bytes=60_000)) as broker:
+    with world() as broker:
         broker.topic("t")
-        with pytest.raises(NoSpace):
-            broker.produce("t", size=5000, count=20)
+        broker.produce("t", size=5000, count=2)  # with room for some more
+        broker.disk.failing = True
+        with pytest.raises(StorageFailed):
+            broker.produce("t", size=500)
         hosted = broker.replicas.hosted[T0]
         assert hosted.decider.log_end > hosted.log.end_offset
         assert broker.replicas.broken
-        broker.disk.capacity_bytes = None
+        broker.disk.failing = False
 
 
 def test_an_event_within_a_step_waits_for_its_end() -> None:

@@ -1,5 +1,6 @@
 """The applier alone: committed entries, the state machine, and those who wait for both. A core without a driver commits."""
 
+import math
 import random
 
 import attrs
@@ -8,9 +9,10 @@ import msgpack
 import pytest
 
 from log.config import LogConfig
+from log.errors import NoSpace
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
-from raft.applier import Applier
+from raft.applier import NO_ROOM_S, Applier
 from raft.config import RaftConfig
 from raft.core import RaftCore
 from raft.effects import Persist
@@ -40,12 +42,16 @@ class Tape:
     """A state machine that notes what it applies. A command is its own result, unless it is a word of power."""
 
     applied: list[tuple[int, bytes]] = attrs.field(factory=list)
+    room: int | None = None
+    """The number of commands that there is room for; None for any."""
 
     def check(self, command: bytes, *, read_only: bool) -> None:
         if command == b"nonsense":
             raise InvalidRequest("nonsense")
 
     def apply(self, index: int, command: bytes) -> bytes:
+        if self.room is not None and len(self.applied) >= self.room:
+            raise NoSpace("write", "tape")
         self.applied.append((index, command))
         if command == b"refuse":
             raise InvalidRequest("it has no effect")
@@ -160,8 +166,8 @@ def test_each_command_is_applied_once_in_order_and_its_caller_gets_its_own_resul
     node = Follower()
     node.expect(node.commit(b"a", b"b"), 1, 2)
     node.expect(node.commit(b"c"), 3)
-    while node.applier.has_more:
-        node.applier.apply_portion()
+    while node.applier.due <= 0.0:
+        node.applier.apply_portion(0.0)
     assert node.tape.applied == [(1, b"a"), (1, b"b"), (2, b"c")]
     assert node.answers.given == [(1, (1, b"a")), (2, (1, b"b")), (3, (2, b"c"))]
     assert node.applier.applied_index == 2
@@ -170,14 +176,14 @@ def test_each_command_is_applied_once_in_order_and_its_caller_gets_its_own_resul
 def test_commands_of_other_nodes_are_applied_and_answered_to_no_one() -> None:
     node = Follower()
     node.commit(b"a")
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert (node.tape.applied, node.answers.given) == ([(1, b"a")], [])
 
 
 def test_a_command_without_effect_or_with_an_impossible_result_is_refused_and_the_next_is_applied() -> None:
     node = Follower(result_bytes_max=5)
     node.expect(node.commit(b"refuse", b"none", b"too long", b"fits"), 1, 2, 3, 4)
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert node.answers.given == [(1, InvalidRequest), (2, InvalidResult), (3, InvalidResult), (4, (1, b"fits"))]
 
 
@@ -185,9 +191,9 @@ def test_what_is_not_committed_is_neither_applied_nor_read() -> None:
     node = Follower()
     node.commit(b"a")
     node.append(b"b")
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert node.tape.applied == [(1, b"a")]
-    assert not node.applier.has_more
+    assert node.applier.due == math.inf
     node = Follower()
     assert node.applier.read_committed(0, 100) == []
     node.commit_records(b"a", b"b")
@@ -201,10 +207,39 @@ def test_a_portion_bounds_what_one_round_applies() -> None:
     for _ in range(3):
         node.commit(b"a")
     for applied in (1, 2, 3):
-        assert node.applier.has_more
-        node.applier.apply_portion()
+        assert node.applier.due <= 0.0
+        node.applier.apply_portion(0.0)
         assert node.applier.applied_index == applied
-    assert not node.applier.has_more
+    assert node.applier.due == math.inf
+
+
+def test_a_machine_without_room_is_asked_again_later_and_no_command_is_applied_twice_or_left_out() -> None:
+    node = Follower()
+    node.expect(node.commit(b"a", b"b", b"c"), 1, 2, 3)
+    node.expect(node.commit(b"d"), 4)
+    node.read(5, 2)
+    node.tape.room = 2
+    for now in (0.0, NO_ROOM_S, 2 * NO_ROOM_S):
+        assert node.applier.due <= now
+        with pytest.raises(NoSpace):
+            node.applier.apply_portion(now)
+        assert node.applier.due == now + NO_ROOM_S
+        assert node.answers.given == [(1, (1, b"a")), (2, (1, b"b"))]
+    node.tape.room = None
+    node.applier.apply_portion(3 * NO_ROOM_S)
+    assert node.tape.applied == [(1, b"a"), (1, b"b"), (1, b"c"), (2, b"d")]
+    assert node.answers.given[2:] == [(3, (1, b"c")), (4, (2, b"d")), (5, "readable")]
+    assert node.applier.due == math.inf
+
+
+def test_commands_that_wait_for_room_are_refused_once_when_the_node_ends() -> None:
+    node = Follower()
+    node.expect(node.commit(b"a", b"b"), 1, 2)
+    node.tape.room = 1
+    with pytest.raises(NoSpace):
+        node.applier.apply_portion(0.0)
+    node.applier.refuse_all(OutcomeUnknown())
+    assert node.answers.given == [(1, (1, b"a")), (2, OutcomeUnknown)]
 
 
 def test_a_read_is_served_when_the_machine_has_reached_its_index_and_not_before() -> None:
@@ -213,9 +248,9 @@ def test_a_read_is_served_when_the_machine_has_reached_its_index_and_not_before(
     node.commit(b"b")
     node.read(1, 1)
     node.read(2, 2)
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert node.answers.given == [(1, "readable")]
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert node.answers.given == [(1, "readable"), (2, "readable")]
     node.read(3, 2)
     assert node.answers.given[-1] == (3, "readable")
@@ -225,11 +260,11 @@ def test_a_query_sees_what_was_applied_and_its_result_is_bounded() -> None:
     node = Follower(result_bytes_max=1)
     for _ in range(9):
         node.commit(b"a")
-    while node.applier.has_more:
-        node.applier.apply_portion()
+    while node.applier.due <= 0.0:
+        node.applier.apply_portion(0.0)
     assert node.applier.query(b"") == b"9"
     node.commit(b"a")
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     with pytest.raises(InvalidResult):
         node.applier.query(b"")
     with pytest.raises(InvalidRequest):
@@ -240,7 +275,7 @@ def test_a_snapshot_stands_for_what_was_applied_not_for_what_is_committed() -> N
     node = Follower(apply_bytes=1)
     node.commit(b"a")
     node.commit(b"b")
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert node.applier.snapshot() == (Position(LogIndex(1), Term(1)), b"1")
 
 
@@ -251,7 +286,7 @@ def test_a_restored_machine_leaves_the_results_it_skipped_unknown_and_serves_the
     node.applier.restore(snapshot_at(1))
     assert node.answers.given == [(1, OutcomeUnknown), (2, "readable")]
     assert (node.applier.applied_index, node.applier.query(b"")) == (1, b"7")
-    assert not node.applier.has_more
+    assert node.applier.due == math.inf
 
 
 def test_a_restored_machine_is_proven_once_its_last_entry_is_known_to_be_committed() -> None:
@@ -304,5 +339,5 @@ def test_at_the_end_every_command_that_waits_is_answered_once() -> None:
     node.expect(node.commit(b"b"), 2)
     node.applier.refuse_all(OutcomeUnknown("the node stops"))
     assert node.answers.given == [(1, OutcomeUnknown), (2, OutcomeUnknown)]
-    node.applier.apply_portion()
+    node.applier.apply_portion(0.0)
     assert len(node.answers.given) == 2
