@@ -6,6 +6,7 @@ from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.driver_bugs import DRIVERS
+from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
@@ -626,6 +627,7 @@ ALL: Sequence[Mutant] = (
     *SIMULATOR,
     *TRUST_BUGS,
     *CLAIM_BUGS,
+    *FULL_DISK_BUGS,
     *ACCESS_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,

@@ -219,6 +219,18 @@ def doubt_claims(mutant: Mutant, seeds: range) -> Judgement:
     return _failing("claims", *(f"tests/{system}/{each}.py" for each in CLAIM_TESTS[system]))
 
 
+def fill_disks(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of full disks: of nodes and groups, and of the brokers upon them."""
+    return _failing(
+        "full-disks",
+        "tests/raft/shell/test_full_disk.py",
+        "tests/raft/shell/test_applier.py",
+        "tests/kafka_compat/broker/test_failed_disk.py",
+        "tests/kafka_compat/broker/test_full_disks.py",
+        "tests/rocketmq_compat/broker/test_full_disks.py",
+    )
+
+
 def authorize(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of who may do what: of access lists and accounts, and of the brokers that obey them."""
     return _failing(
@@ -396,6 +408,7 @@ JUDGES: Mapping[str, Judge] = {
     "strangers": admit,
     "claims": doubt_claims,
     "access": authorize,
+    "full-disks": fill_disks,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,
