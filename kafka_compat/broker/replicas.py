@@ -224,6 +224,8 @@ class Replicas:
                     return
             case FetchAnswered():
                 event = self._full_disk.fitting(event, hosted.log)
+            case _:
+                pass
         self._execute(hosted, hosted.decider.step(self._context.clock(), event))
         deadline = hosted.decider.deadline
         if deadline < hosted.armed_for:

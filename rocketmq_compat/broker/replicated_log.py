@@ -330,7 +330,8 @@ class ReplicatedLog:
                 return self._may_put(event)
             case Received(connection=connection, message=Push(payload=payload)):
                 return self._may_take(connection, len(payload))
-        return True
+            case _:
+                return True
 
     def _may_take(self, connection: int, size: int) -> bool:
         """Without room for a push its connection ends: after the next dial it is sent again."""

@@ -6,7 +6,9 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, chdir
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,10 @@ from tests.house.test_documents import blocks
 
 PAGE = "docs/operations.md"
 QUICK = ["--set=heartbeat_s=0.05", "--set=election_timeout_s_min=0.25", "--set=election_timeout_s_max=0.5"]
+OFTEN = ["--set=registerNameServerPeriod=1000", "--set=haReconnectInterval=50"]
 WHOLE_WITHIN_S = 60.0
-BROKERS = [block for block in blocks(PAGE, "sh") if "9092" in block]
+KAFKA = [block for block in blocks(PAGE, "sh") if "9092" in block]
+ROCKETMQ = [block for block in blocks(PAGE, "sh") if "9876" in block]
 
 
 def test_the_steps_that_replace_secret_and_authority_run_as_their_pages_have_them(
@@ -57,6 +61,7 @@ class Operator:
         """The output of the newest command."""
         self._directories: dict[str, str] = {}
         self._capsys = capsys
+        self._readers: list[threading.Thread] = []
 
     def carry_out(self, block: str) -> None:
         lines = block.splitlines()
@@ -64,13 +69,20 @@ class Operator:
             match shlex.split(line):
                 case ["quorumlog", "node", "--id", node, *rest]:
                     self.stop(node)
-                    self._start(node, rest)
+                    self._start(node, ["raft.node", "--id", node, *rest, *QUICK], "started")
+                case ["python", "-m", "rocketmq_compat.process", "nameserver", *rest]:
+                    self._start("names", ["rocketmq_compat.process", "nameserver", *rest], "listening")
+                case ["python", "-m", "rocketmq_compat.process", "broker", *rest]:
+                    self.stop(name := rest[rest.index("--config") + 1])
+                    self._start(name, ["rocketmq_compat.process", "broker", *rest, *OFTEN], "listening")
                 case [("mv" | "cp") as program, *flags, source, target]:
                     for node in [node for node, directory in self._directories.items() if directory == source]:
                         self.stop(node)
                     subprocess.run([program, *flags, source, target], cwd=self.directory, check=True)
                 case ["quorumlog", "status", *rest]:
-                    self._wait_for_group(rest, whole=number == len(lines))
+                    self._wait_until(["status", *rest], is_whole if number == len(lines) else lambda rows: True)
+                case ["quorumlog", "brokers", *rest]:
+                    self._wait_until(["brokers", *rest], are_level)
                 case ["quorumlog", *words]:
                     with chdir(self.directory):
                         assert execute(words) == ExitStatus.VALID, line
@@ -78,33 +90,36 @@ class Operator:
                 case _:
                     pytest.fail(f"no operator knows {line}")
 
-    def _start(self, node: str, rest: list[str]) -> None:
-        command = [sys.executable, "-m", "raft.node", "--id", node, *rest, *QUICK]
+    def _start(self, node: str, words: list[str], event: str) -> None:
+        command = [sys.executable, "-m", *words]
         running = subprocess.Popen(command, cwd=self.directory, stdout=subprocess.PIPE, text=True)
-        self.nodes[node], self._directories[node] = running, rest[rest.index("--data") + 1]
+        self.nodes[node] = running
+        self._directories[node] = words[words.index("--data") + 1] if "--data" in words else ""
         assert running.stdout is not None
-        assert any(json.loads(line)["event"] == "started" for line in running.stdout), f"node {node} does not start"
+        assert any(json.loads(line)["event"] == event for line in running.stdout), f"{node} does not start"
+        self._readers.append(threading.Thread(target=running.stdout.read, daemon=True))
+        self._readers[-1].start()
 
     def stop(self, node: str) -> None:
         running = self.nodes.pop(node, None)
         if running is not None:
             self._directories.pop(node)
             running.send_signal(signal.SIGTERM)
-            running.communicate(timeout=30)
+            running.wait(timeout=30)
             assert running.returncode == 0
 
     def stop_all(self) -> None:
         for node in list(self.nodes):
             self.stop(node)
 
-    def _wait_for_group(self, words: list[str], *, whole: bool) -> None:
+    def _wait_until(self, words: list[str], suffices: Callable[[list[dict[str, Any]]], bool]) -> None:
         deadline = time.monotonic() + WHOLE_WITHIN_S
         while True:
-            status = execute(["status", *words, "--json"])
+            status = execute([*words, "--json"])
             rows = [json.loads(line) for line in self._capsys.readouterr().out.splitlines()]
-            if status == ExitStatus.VALID and (not whole or is_whole(rows)):
+            if status == ExitStatus.VALID and suffices(rows):
                 return
-            assert time.monotonic() < deadline, f"quorumlog status {shlex.join(words)}: {rows}"
+            assert time.monotonic() < deadline, f"quorumlog {shlex.join(words)}: {rows}"
 
 
 def is_whole(rows: list[dict[str, Any]]) -> bool:
@@ -113,10 +128,16 @@ def is_whole(rows: list[dict[str, Any]]) -> bool:
     return not lacking and len({row["committed_end"] for row in rows}) == 1
 
 
+def are_level(rows: list[dict[str, Any]]) -> bool:
+    """Returns True if a master and its slave answer, without a note, and the slave lacks nothing."""
+    roles = sorted(row["role"] for row in rows)
+    return roles == ["slave", "sync_master"] and all(row["note"] is None and row["behind"] == 0 for row in rows)
+
+
 @pytest.mark.cluster
 def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (begin,) = [block for block in blocks("README.md", "sh") if "quorumlog node" in block]
-    page = [block for block in blocks(PAGE, "sh") if block not in BROKERS]
+    page = [block for block in blocks(PAGE, "sh") if block not in (*KAFKA, *ROCKETMQ)]
     named = sorted(set(re.findall(r"\b40\d\d\b", "".join(page))))
     operator = Operator(tmp_path, capsys)
     with ReservedPorts(len(named)) as free, ExitStack() as stack:
@@ -129,9 +150,32 @@ def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pyt
     assert "before the copy" in operator.shown
 
 
-def test_the_runbook_for_brokers_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.cluster
+def test_the_runbook_for_rocketmq_can_be_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    operator = Operator(tmp_path, capsys)
+    files = blocks(PAGE, "properties")
+    named = sorted(set(re.findall(r":(9876|109\d\d)\b", "".join(ROCKETMQ))))
+    with ReservedPorts(len(named)) as free, ExitStack() as stack:
+        stack.callback(operator.stop_all)
+
+        def here(text: str) -> str:
+            for port, other in zip(named, free.ports, strict=True):  # the reader's ports may be taken here
+                text = text.replace(f":{port}", f":{other}")
+            return text
+
+        for file in files:
+            (tmp_path / file.splitlines()[0].removeprefix("# ")).write_text(here(file))
+        for block in ROCKETMQ:
+            operator.carry_out(here(block))
+    assert "orders" in operator.shown or "queue" in operator.shown
+
+
+def test_the_runbook_for_kafka_can_be_followed(capsys: pytest.CaptureFixture[str]) -> None:
     with LocalKafka.open() as kafka:
-        for block in BROKERS:
+        for block in KAFKA:
             for line in block.replace("127.0.0.1:9092", kafka.bootstrap_servers).splitlines():
                 program, *words = shlex.split(line)
                 assert (program, execute(words)) == ("quorumlog", ExitStatus.VALID), line

@@ -58,4 +58,4 @@ def _scram(login: Login, name: str, nonce: str) -> Steps:
 
 
 def _fields(message: bytes) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in message.decode().split(","))  # type: ignore[misc]
+    return dict(part.split("=", 1) for part in message.decode().split(","))

@@ -4,7 +4,6 @@ One broker in a thread serves all of it: users and passwords are made by conflue
 """
 
 import asyncio
-import random
 import ssl
 import time
 import warnings
@@ -22,22 +21,12 @@ from confluent_kafka.admin import (
     AdminClient,
     ResourcePatternType,
     ResourceType,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
 )
 
-from jepsen_like.bench.processes import until
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.authority import Authority
 from jepsen_like.port.port import TlsPaths
-from kafka_compat.broker.broker import Broker, BrokerPlan
-from kafka_compat.config import Settings
-from kafka_compat.config_keys import STANDARD_AUTHORIZER
-from log.memory_disk import MemoryDisk
-from raft.errors import ShuttingDown
-from raft.loop_thread import LoopThread
-from tests.kafka_compat.broker.cluster import QUICK
+from tests.kafka_compat.clients.secured import WITHIN_S, Secured, make_alice, serve
 from tests.kafka_compat.sasl.test_oauthbearer import token as oauth_token
 
 with warnings.catch_warnings():  # it reads its schemas by a way that Python has deprecated
@@ -49,41 +38,6 @@ with warnings.catch_warnings():  # it reads its schemas by a way that Python has
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider as AiokafkaTokenProvider
 from aiokafka.errors import KafkaError as AiokafkaError
-
-WITHIN_S = 20.0
-SETTINGS = {
-    **QUICK,
-    "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
-    "sasl.oauthbearer.unsecured": "true",
-    "sasl.oauthbearer.required.scope": "logs",
-    "ssl.client.auth": "requested",
-    "offsets.topic.replication.factor": "1",
-    "group.initial.rebalance.delay.ms": "0",
-    "authorizer.class.name": STANDARD_AUTHORIZER,
-    "allow.everyone.if.no.acl.found": "true",
-}
-
-
-@attrs.define
-class Secured:
-    """A broker in a thread, and the certificates of its clients."""
-
-    broker: Broker
-    events: list[tuple[str, dict[str, Any]]]
-
-    def bootstrap(self, listener: str) -> str:
-        host, port = self.broker.address_of(listener)
-        return f"{host}:{port}"
-
-    def await_reason(self, text: str, seen: int) -> None:
-        """Waits until a connection has ended for this reason, behind the first `seen` events."""
-        until(
-            lambda: any(text in str(fields.get("reason")) for _, fields in self.events[seen:]),
-            f"end for {text!r}",
-            within_s=WITHIN_S,
-            every_s=0.005,
-        )
 
 
 @attrs.frozen
@@ -121,42 +75,10 @@ class Security:
         return context
 
 
-def serve(keystore: Path, authority: Authority) -> tuple[LoopThread[Broker], Secured]:
-    events: list[tuple[str, dict[str, Any]]] = []
-    files = {"ssl.keystore.location": str(keystore), "ssl.truststore.location": str(authority.certificate)}
-    settings = {**SETTINGS, **files}
-    plan = BrokerPlan(
-        cluster_id="c",
-        broker_id=1,
-        listen=("127.0.0.1", 0),
-        data="data",
-        settings=Settings.from_assignments([f"{name}={value}" for name, value in settings.items()]),
-    )
-    thread: LoopThread[Broker] = LoopThread(
-        lambda: Broker.open(
-            plan,
-            tell=lambda event, **fields: events.append((event, fields)),
-            disk=MemoryDisk(random.Random(1)),
-            rng=random.Random(1),
-        ),
-        ShuttingDown,
-        block="a broker's",
-    )
-    thread.open().result(WITHIN_S)
-    return thread, Secured(thread.living, events)
-
-
 @pytest.fixture(scope="module")
 def secured_broker(authority: Authority) -> Iterator[Secured]:
     thread, found = serve(authority.files_of("server").keystore, authority)
-    admin = AdminClient({"bootstrap.servers": found.bootstrap("PLAINTEXT"), "log_level": 0})
-    changes = [
-        UserScramCredentialUpsertion("alice", ScramCredentialInfo(mechanism, 4096), b"alice's")
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
-    ]
-    for change in changes:
-        for altered in admin.alter_user_scram_credentials([change]).values():
-            altered.result(WITHIN_S)
+    make_alice(found)
     yield found
     thread.close().result(WITHIN_S)
     thread.join()
@@ -204,7 +126,7 @@ def by_confluent(bootstrap: str, how: Security, topic: str) -> bytes:
         consumer.close()
 
 
-class PythonToken(PythonTokenProvider):
+class PythonToken(PythonTokenProvider):  # type: ignore[misc]  # it has no types
     def __init__(self, how: Security) -> None:
         self.how = how
 
@@ -212,7 +134,7 @@ class PythonToken(PythonTokenProvider):
         return self.how.token
 
 
-class AiokafkaToken(AiokafkaTokenProvider):
+class AiokafkaToken(AiokafkaTokenProvider):  # type: ignore[misc]  # it has no types
     def __init__(self, how: Security) -> None:
         self.how = how
 

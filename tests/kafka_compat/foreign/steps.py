@@ -33,11 +33,17 @@ class ForeignStep:
     """Its standard input."""
     lacks: str = ""
     """The forbidden output."""
+    status: int = 0
+    """The exit status."""
 
     def is_kept(self, status: int, output: str) -> bool:
-        """Returns True if it ended well and showed the required output."""
+        """Returns True if it ended with the status and showed the required output."""
         found = len(re.findall(self.pattern, output, re.MULTILINE))
-        return status == 0 and found >= self.count and not (self.lacks and re.search(self.lacks, output, re.MULTILINE))
+        return (
+            status == self.status
+            and found >= self.count
+            and not (self.lacks and re.search(self.lacks, output, re.MULTILINE))
+        )
 
 
 @attrs.frozen

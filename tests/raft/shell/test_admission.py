@@ -260,6 +260,8 @@ def ask(client: Client, request: str) -> Awaitable[object]:
             return client.change_members(Promote(1))
         case "transfer_leadership":
             return client.transfer_leadership(1)
+        case _:
+            pass
     bare: Callable[[], Awaitable[object]] = getattr(client, request)
     return bare()
 

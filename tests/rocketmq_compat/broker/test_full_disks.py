@@ -3,6 +3,7 @@
 import trio
 
 from log.memory_disk import MemoryDisk
+from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import ResponseCode
 from tests.rocketmq_compat.broker.groups import broker_group
 from tests.rocketmq_compat.broker.pairs import (
@@ -10,7 +11,6 @@ from tests.rocketmq_compat.broker.pairs import (
     WAIT_S,
     Events,
     bodies,
-    connected_client,
     eventually,
     memory_disk,
     name_server,
