@@ -82,8 +82,8 @@ DRIVERS: Sequence[Mutant] = (
         "driver-mixes-up-results",
         "when several commands are in one entry, their callers get the results in the wrong order",
         APPLIER,
-        "        waiting = iter(self._waiting.pop(entry.index, ()))\n",
-        "        waiting = iter(list(self._waiting.pop(entry.index, ()))[::-1])\n",
+        "        waiting = deque(self._waiting.pop(entry.index, ()))\n",
+        "        waiting = deque(list(self._waiting.pop(entry.index, ()))[::-1])\n",
         oracles=["A3"],
     ),
     plant(
