@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, chdir
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -61,7 +61,7 @@ class Operator:
         """The output of the newest command."""
         self._directories: dict[str, str] = {}
         self._capsys = capsys
-        self._readers: list[threading.Thread] = []
+        self._readers: dict[str, threading.Thread] = {}
 
     def carry_out(self, block: str) -> None:
         lines = block.splitlines()
@@ -97,8 +97,8 @@ class Operator:
         self._directories[node] = words[words.index("--data") + 1] if "--data" in words else ""
         assert running.stdout is not None
         assert any(json.loads(line)["event"] == event for line in running.stdout), f"{node} does not start"
-        self._readers.append(threading.Thread(target=running.stdout.read, daemon=True))
-        self._readers[-1].start()
+        self._readers[node] = threading.Thread(target=drain, args=(running.stdout,), daemon=True)
+        self._readers[node].start()
 
     def stop(self, node: str) -> None:
         running = self.nodes.pop(node, None)
@@ -106,6 +106,7 @@ class Operator:
             self._directories.pop(node)
             running.send_signal(signal.SIGTERM)
             running.wait(timeout=30)
+            self._readers.pop(node).join()
             assert running.returncode == 0
 
     def stop_all(self) -> None:
@@ -120,6 +121,12 @@ class Operator:
             if status == ExitStatus.VALID and suffices(rows):
                 return
             assert time.monotonic() < deadline, f"quorumlog {shlex.join(words)}: {rows}"
+
+
+def drain(output: IO[str]) -> None:
+    """Reads what a process prints, so that it never waits for a reader."""
+    with output:
+        output.read()
 
 
 def is_whole(rows: list[dict[str, Any]]) -> bool:
@@ -150,6 +157,7 @@ def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pyt
     assert "before the copy" in operator.shown
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_the_runbook_for_rocketmq_can_be_followed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
