@@ -1,4 +1,4 @@
-"""How the operator's commands show brokers who they are: a file of properties, as clients of Kafka and RocketMQ have them.
+"""Shows brokers who the operator is: a file of properties, as clients of Kafka and RocketMQ have them.
 
     security.protocol=SASL_SSL             accessKey=operator
     sasl.mechanism=SCRAM-SHA-512           secretKey=...
@@ -48,19 +48,19 @@ class AccessKeys:
 
 
 @attrs.frozen
-class Access:
-    """What connections to brokers begin with."""
+class BrokerAccess:
+    """The beginning of each connection to a broker."""
 
     tls: Certificates | None = None
     login: Login | None = None
     keys: AccessKeys | None = None
 
 
-OPEN: Final = Access()
+OPEN: Final = BrokerAccess()
 """For clusters that admit everyone."""
 
 
-def access_of(tls: TlsFiles | None, config: Path | None) -> Access:
+def access_of(tls: TlsFiles | None, config: Path | None) -> BrokerAccess:
     """Returns the access that the flags of TLS and a file of properties give; flags count before the file.
 
     Raises `UnusableAccess` and `UnusableFiles`.
@@ -76,7 +76,7 @@ def access_of(tls: TlsFiles | None, config: Path | None) -> Access:
     if unknown := sorted(name for name in properties if _SECURITY.match(name)):
         raise UnusableAccess(f"{unknown[0]} is not known here; take it out")
     files = tls or named
-    return Access(None if files is None else Certificates(files), login, keys)
+    return BrokerAccess(None if files is None else Certificates(files), login, keys)
 
 
 def read_properties(text: str) -> dict[str, str]:
@@ -92,11 +92,11 @@ def read_properties(text: str) -> dict[str, str]:
         parts = _LINE.fullmatch(line)
         if parts is None:
             raise UnusableAccess(f"line {number} is not of the form NAME=VALUE")
-        found[_unescaped(parts["name"])] = _unescaped(parts["value"])
+        found[_unescape(parts["name"])] = _unescape(parts["value"])
     return found
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
@@ -127,7 +127,7 @@ def _jaas_options(text: str) -> Mapping[str, str]:
     if found is None:
         raise UnusableAccess('sasl.jaas.config is no `...LoginModule required username="..." password="...";`')
     return {
-        option["name"]: option["bare"] if option["quoted"] is None else _unescaped(option["quoted"])
+        option["name"]: option["bare"] if option["quoted"] is None else _unescape(option["quoted"])
         for option in _OPTION.finditer(found["options"])
     }
 

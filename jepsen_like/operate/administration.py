@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Protocol, Self
 
 import attrs
 
-from jepsen_like.operate.access import OPEN, Access
+from jepsen_like.operate.access import OPEN, BrokerAccess
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone
 from jepsen_like.operate.reassignment import Assignment, Partition
@@ -48,7 +48,7 @@ class Administration(Protocol):
     """The gaps of the rows and their reasons: brokers that do not answer."""
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: BrokerAccess) -> Self:
         """Returns one for the cluster that any of the addresses belongs to. Raises `Silent`."""
 
     async def brokers(self) -> list[Row]:
@@ -82,7 +82,9 @@ class Administration(Protocol):
         """Returns a group's position in each partition or queue."""
 
 
-async def open_administration(addresses: Sequence[Address], within_s: float, access: Access = OPEN) -> Administration:
+async def open_administration(
+    addresses: Sequence[Address], within_s: float, access: BrokerAccess = OPEN
+) -> Administration:
     """Returns one for the protocol in which these addresses answer. Raises `NotDone` if there is none."""
     reasons: dict[str, str] = {}
     for place in ADMINISTRATIONS:

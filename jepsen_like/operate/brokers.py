@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.operate.access import Access
+from jepsen_like.operate.access import BrokerAccess
 from jepsen_like.operate.administration import open_administration
 from jepsen_like.operate.options import (
     BROKERS,
@@ -25,7 +25,7 @@ from jepsen_like.port.wires import Address
 @access_options
 @within_option
 @json_option
-def brokers(*, cluster: tuple[Address, ...], access: Access, within_s: float, as_json: bool) -> ExitStatus:
+def brokers(*, cluster: tuple[Address, ...], access: BrokerAccess, within_s: float, as_json: bool) -> ExitStatus:
     """Show the brokers: role, epoch, the end of the log, and which copies are in sync.
 
     Exit status 0 if they are shown, 5 if not.
@@ -38,7 +38,7 @@ def brokers(*, cluster: tuple[Address, ...], access: Access, within_s: float, as
     return ExitStatus.VALID
 
 
-async def _brokers(cluster: tuple[Address, ...], access: Access, within_s: float) -> Sequence[Row]:
+async def _brokers(cluster: tuple[Address, ...], access: BrokerAccess, within_s: float) -> Sequence[Row]:
     administration = await open_administration(cluster, within_s, access)
     rows = await administration.brokers()
     for note in administration.notes:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.operate.access import Access
+from jepsen_like.operate.access import BrokerAccess
 from jepsen_like.operate.administration import open_administration
 from jepsen_like.operate.options import (
     BROKERS,
@@ -27,7 +27,7 @@ from jepsen_like.port.wires import Address
 @within_option
 @json_option
 def groups(
-    *, name: str | None, cluster: tuple[Address, ...], access: Access, within_s: float, as_json: bool
+    *, name: str | None, cluster: tuple[Address, ...], access: BrokerAccess, within_s: float, as_json: bool
 ) -> ExitStatus:
     """Show the consumer groups with their lag, or where the group NAME is in each partition or queue.
 
@@ -41,7 +41,9 @@ def groups(
     return ExitStatus.VALID
 
 
-async def _groups(cluster: tuple[Address, ...], access: Access, within_s: float, name: str | None) -> Sequence[Row]:
+async def _groups(
+    cluster: tuple[Address, ...], access: BrokerAccess, within_s: float, name: str | None
+) -> Sequence[Row]:
     administration = await open_administration(cluster, within_s, access)
     rows = await (administration.groups() if name is None else administration.group(name))
     for note in administration.notes:

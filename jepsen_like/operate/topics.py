@@ -8,7 +8,7 @@ import click
 import trio
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.operate.access import Access
+from jepsen_like.operate.access import BrokerAccess
 from jepsen_like.operate.administration import Administration, TopicPlan, open_administration
 from jepsen_like.operate.options import (
     BROKERS,
@@ -117,7 +117,7 @@ def topics(
     action: str,
     name: str | None,
     cluster: tuple[Address, ...],
-    access: Access,
+    access: BrokerAccess,
     partitions: int | None,
     replicas: int | None,
     settings: tuple[str, ...],
@@ -166,7 +166,7 @@ def _setting(word: str) -> tuple[str, str]:
 
 
 async def _topics(
-    cluster: tuple[Address, ...], access: Access, within_s: float, action: str, plan: TopicPlan
+    cluster: tuple[Address, ...], access: BrokerAccess, within_s: float, action: str, plan: TopicPlan
 ) -> Sequence[Row]:
     administration = await open_administration(cluster, within_s, access)
     match action:
@@ -187,7 +187,7 @@ async def _topics(
 
 
 async def _reassign(
-    cluster: tuple[Address, ...], access: Access, within_s: float, move: Move, printer: Printer
+    cluster: tuple[Address, ...], access: BrokerAccess, within_s: float, move: Move, printer: Printer
 ) -> ExitStatus:
     administration = await open_administration(cluster, within_s, access)
     if move.cancels:

@@ -178,7 +178,6 @@ class Broker:
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="long work")),
-            tell=tell,
             knows_members=credentials is not None,
             endpoints=ports.endpoints,
         )

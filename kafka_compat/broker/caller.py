@@ -28,7 +28,7 @@ class Answer:
     message: bytes
     identity: Identity | None = None
     lifetime_s: float = math.inf
-    """How long the identity stays proven, as its proof has it."""
+    """The seconds for which the proof says that the identity holds."""
 
 
 class Exchange(Protocol):

@@ -47,8 +47,6 @@ class Context:
     broker_epoch: int = -1
     endpoints: tuple[Endpoint, ...] = ()
     """The addresses for clients by listener, if there are several."""
-    tell: Callable[..., None] = lambda event, **fields: None
-    """Reports an event of the broker by name."""
     knows_members: bool = False
     """True if brokers prove who they are. Without a secret, what a request claims is believed."""
 

@@ -5,9 +5,10 @@ by itself as soon as there is room. A leader without room keeps leading: consume
 majority are full another leader would help no one. Apache's broker ends instead, as it may have other directories.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any, Final
 
-from kafka_compat.broker.context import Context
 from kafka_compat.partition.effects import AnswerProduce, CloseConnection
 from kafka_compat.partition.events import FetchAnswered, Produce
 from kafka_compat.partition.model import NO_OFFSET
@@ -18,16 +19,20 @@ from log.errors import NoSpace
 from raft.net.seldom import Seldom
 
 AGAIN_S: Final = 1.0
-"""What found no room is tried again after this time."""
+"""A log that found no room is made after this time."""
 
 
 class FullDisk:
     """The room of one broker's logs."""
 
-    def __init__(self, context: Context, store: BrokerStore) -> None:
-        self._context = context
+    def __init__(self, store: BrokerStore, clock: Callable[[], float]) -> None:
+        self.tell: Callable[..., None] = lambda event, **fields: None
+        """Reports an event of the broker by name."""
+        self.makes_from = -math.inf
+        """The time from which missing logs are made: later if there was no room for them."""
         self._store = store
-        self._seldom = Seldom(context.clock)
+        self._clock = clock
+        self._seldom = Seldom(clock)
 
     def refusal_of(self, event: Produce, log: PartitionLog) -> AnswerProduce | CloseConnection | None:
         """Reserve room for a batch. Returns the answer to its producer if there is none: it is certainly not appended."""
@@ -57,11 +62,16 @@ class FullDisk:
             )
         return event
 
+    def put_off(self, error: NoSpace) -> None:
+        """Report that there was no room for a log, and let it be made later."""
+        self.note(error)
+        self.makes_from = self._clock() + AGAIN_S
+
     def note(self, error: NoSpace) -> None:
         """Report `storage_full`: at once, and then with the number of times in a minute."""
         times = self._seldom.note("")
         if times is not None:
-            self._context.tell("storage_full", detail=str(error), **({"times": times} if times > 1 else {}))
+            self.tell("storage_full", detail=str(error), **({"times": times} if times > 1 else {}))
 
 
 def _may_shorten(event: FetchAnswered, log: PartitionLog) -> bool:

@@ -83,6 +83,7 @@ class BrokerParts:
         self.replicas = make_replicas(
             context, store, self._following, self._reporter.replica, self._role_changed, self._forget_replica
         )
+        self.replicas.full_disk.tell = tell
         self.coordinators = Coordination(context, lambda: self.replicas, transaction_peers, tell)
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._produces = ProduceRequests(context, self.replicas, self.coordinators.verification)

@@ -9,7 +9,6 @@ one does not (`full_disk`).
 """
 
 import heapq
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
@@ -20,7 +19,7 @@ import attrs
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.fetcher import NEVER, FetchPosition
-from kafka_compat.broker.full_disk import AGAIN_S, FullDisk
+from kafka_compat.broker.full_disk import FullDisk
 from kafka_compat.broker.producers import kept_of, snapshots_of, transactions_of
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
@@ -158,8 +157,6 @@ class Replicas:
         self._stepping = False
         self._answers: dict[int, Callable[[Answer], None]] = {}
         self._last_token = 0
-        self._step_due = NEVER
-        """The time of the earliest of `_deadlines`."""
         self._deadlines: list[tuple[float, int, LocalReplica]] = []
         self._flush_before_ack = context.settings.flushes_before_ack
         self._unflushed: dict[LocalReplica, None] = {}
@@ -167,9 +164,7 @@ class Replicas:
         """Replicas whose logs are to be made, with their topics' ids, in the order in which they were assigned."""
         self._doomed: dict[TopicPartition, bytes] = {}
         """Logs that are to be deleted, with their topics' ids."""
-        self._full_disk = FullDisk(context, store)
-        self._make_from = -math.inf
-        """The time from which missing logs are made: later if there was no room for them."""
+        self.full_disk = FullDisk(store, context.clock)
         self._changes: list[tuple[IsrChange, Callable[[KafkaErrorCode, PartitionState | None], None]]] = []
         """Changes of ISRs that wait for the end of the round, with the callbacks for their outcomes."""
         self.broken = False
@@ -219,11 +214,11 @@ class Replicas:
     def _step(self, hosted: LocalReplica, event: Event) -> None:
         match event:
             case Produce() if hosted.leads:
-                if (refusal := self._full_disk.refusal_of(event, hosted.log)) is not None:
+                if (refusal := self.full_disk.refusal_of(event, hosted.log)) is not None:
                     self._answers.pop(event.token)(refusal)
                     return
             case FetchAnswered():
-                event = self._full_disk.fitting(event, hosted.log)
+                event = self.full_disk.fitting(event, hosted.log)
             case _:
                 pass
         self._execute(hosted, hosted.decider.step(self._context.clock(), event))
@@ -232,7 +227,6 @@ class Replicas:
             self._last_token += 1
             hosted.armed_for = deadline
             heapq.heappush(self._deadlines, (deadline, self._last_token, hosted))
-            self._step_due = self._deadlines[0][0]
 
     def _execute(self, hosted: LocalReplica, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -364,13 +358,13 @@ class Replicas:
     @property
     def deadline(self) -> float:
         """The time at which `tick` or `work` is due."""
-        return min(self._step_due, self._make_from) if self._missing else self._step_due
+        step_due = self._deadlines[0][0] if self._deadlines else NEVER
+        return min(step_due, self.full_disk.makes_from) if self._missing else step_due
 
     def tick(self, now: float) -> None:
         """Step the replicas whose deadline has come."""
-        while self._step_due <= now:
+        while self._deadlines and self._deadlines[0][0] <= now:
             deadline, _, hosted = heapq.heappop(self._deadlines)
-            self._step_due = self._deadlines[0][0] if self._deadlines else NEVER
             if deadline != hosted.armed_for or self.hosted.get(hosted.partition) is not hosted:
                 continue
             hosted.armed_for = float("inf")
@@ -452,7 +446,7 @@ class Replicas:
 
     @property
     def _may_make(self) -> bool:
-        return bool(self._missing) and self._context.clock() >= self._make_from
+        return bool(self._missing) and self._context.clock() >= self.full_disk.makes_from
 
     def work(self) -> None:
         """Make and delete some logs; call it once a round. A partition has no replica here until its log is made."""
@@ -464,8 +458,7 @@ class Replicas:
             try:
                 self._make_some()
             except NoSpace as error:
-                self._full_disk.note(error)
-                self._make_from = self._context.clock() + AGAIN_S
+                self.full_disk.put_off(error)
         while self._doomed and stopwatch() < until:
             partition, topic_id = self._doomed.popitem()
             if self._store.topic_id(partition) == topic_id and partition not in self.hosted:

@@ -1,4 +1,4 @@
-"""OAUTHBEARER (RFC 7628, KIP-255) with unsecured tokens: a client names itself in a token that nobody has signed.
+"""OAUTHBEARER (RFC 7628, KIP-255) with unsecured tokens: a client names itself in a token that no one has signed.
 
     client   n,,^Aauth=Bearer <token>^A^A
     server   nothing, or {"status":"invalid_token"}

@@ -250,7 +250,7 @@ class BrokerStore:
     # Room
 
     def require_room(self) -> None:
-        """Make sure that files can be written beside those of the logs. Raises `NoSpace`."""
+        """Make sure that files can be written next to those of the logs. Raises `NoSpace`."""
         path = f"{self.directory}/{PROBE_NAME}"
         file = self._disk.open(path, create=True)
         try:

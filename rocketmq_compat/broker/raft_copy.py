@@ -142,7 +142,6 @@ class RaftCopy:
         self._begin_due = math.inf
         self._told: tuple[str, int] | None = None
         self._flushing = False
-        self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
         self._flush_due = math.inf
 
     @property
@@ -458,7 +457,7 @@ class RaftCopy:
         elif self._flush_due <= now:
             self._begin_flush()
         elif self._flush_due == math.inf:
-            self._flush_due = now + self._flush_every_s
+            self._flush_due = now + self._context.properties.seconds("flushIntervalCommitLog")
 
     def _begin_flush(self) -> None:
         self._flushing = True

@@ -153,7 +153,6 @@ class ReplicatedLog:
         """The ordered pushes that are left for the next round."""
         self._pushed_bytes = 0
         """Of this round."""
-        self._flush_every_s = context.properties.seconds("flushIntervalCommitLog")
         self._flush_due = math.inf
 
     # ---------------------------------------------------------------- what others ask for
@@ -308,7 +307,7 @@ class ReplicatedLog:
         elif self._decider.config.sync_flush or self._flush_due <= now:
             self._begin_flush()
         elif self._flush_due == math.inf:
-            self._flush_due = now + self._flush_every_s
+            self._flush_due = now + self._context.properties.seconds("flushIntervalCommitLog")
 
     # ---------------------------------------------------------------- the work
 

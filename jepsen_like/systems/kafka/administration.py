@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 import attrs
 import trio
 
-from jepsen_like.operate.access import OPEN, Access
+from jepsen_like.operate.access import OPEN, BrokerAccess
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
@@ -106,7 +106,7 @@ class KafkaAdministration:
     system: ClassVar[str] = "kafka"
 
     def __init__(
-        self, cluster: DescribeClusterResponse, named: Sequence[Address], within_s: float, access: Access = OPEN
+        self, cluster: DescribeClusterResponse, named: Sequence[Address], within_s: float, access: BrokerAccess = OPEN
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
@@ -118,7 +118,7 @@ class KafkaAdministration:
         self._brokers: dict[int, DescribeClusterBroker] = {each.broker_id: each for each in cluster.brokers}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: BrokerAccess) -> Self:
         """See `Administration`."""
         reasons: dict[str, str] = {}
 
@@ -514,7 +514,7 @@ def _perhaps(reason: str, see: str) -> PerhapsDone:
 
 
 async def _ask(
-    address: Address, api: Api[Any, Any], version: int, request: Any, within_s: float, access: Access
+    address: Address, api: Api[Any, Any], version: int, request: Any, within_s: float, access: BrokerAccess
 ) -> Any:
     return await ask(address, api, version, request, within_s=within_s, tls=access.tls, login=access.login)
 

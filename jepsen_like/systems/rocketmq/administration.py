@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Self, TypeVar
 
 import trio
 
-from jepsen_like.operate.access import OPEN, Access
+from jepsen_like.operate.access import OPEN, BrokerAccess
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
@@ -59,7 +59,12 @@ class RocketMqAdministration:
     system: ClassVar[str] = "rocketmq"
 
     def __init__(
-        self, names: Address, cluster: ClusterInfo, named: Sequence[Address], within_s: float, access: Access = OPEN
+        self,
+        names: Address,
+        cluster: ClusterInfo,
+        named: Sequence[Address],
+        within_s: float,
+        access: BrokerAccess = OPEN,
     ) -> None:
         """Use `open`."""
         self.notes: list[str] = []
@@ -76,7 +81,7 @@ class RocketMqAdministration:
         self._masters = {name: address for (name, broker_id), address in self._copies.items() if broker_id == MASTER_ID}
 
     @classmethod
-    async def open(cls, addresses: Sequence[Address], within_s: float, access: Access) -> Self:
+    async def open(cls, addresses: Sequence[Address], within_s: float, access: BrokerAccess) -> Self:
         """See `Administration`. Raises `NotDone` if brokers were named."""
         reasons: dict[str, str] = {}
         for address in addresses:
@@ -395,7 +400,7 @@ def _asking(code: RequestCode, header: ExtHeader | None = None) -> Callable[[Rem
 
 
 async def _on(
-    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], access: Access
+    address: Address, within_s: float, ask: Callable[[RemotingConnection], Awaitable[T]], access: BrokerAccess
 ) -> T:
     """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
     connection = await RemotingConnection.connect(address, within_s=within_s, access=access)

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from jepsen_like.history.ops import ErrorCode, Outcome
-from jepsen_like.operate.access import Access
+from jepsen_like.operate.access import BrokerAccess
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from jepsen_like.workload.load import Ending, Hint, NotTheLeader, TryLater
@@ -134,7 +134,7 @@ class RocketClients:
 
     async def connect(self, node: int, *, within_s: float) -> BrokerConnection:
         """A new connection. Raises `NoConnection`."""
-        return await BrokerConnection.connect(self._addresses[node], within_s=within_s, access=Access(self._tls))
+        return await BrokerConnection.connect(self._addresses[node], within_s=within_s, access=BrokerAccess(self._tls))
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
         """Returns the meaning of an operation's error."""

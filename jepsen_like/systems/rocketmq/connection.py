@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import attrs
 import trio
 
-from jepsen_like.operate.access import OPEN, Access, AccessKeys
+from jepsen_like.operate.access import OPEN, AccessKeys, BrokerAccess
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.tls_of import Stream, open_stream
 from raft.net.reactor import Reactor
@@ -70,7 +70,7 @@ class RemotingConnection:
         self.is_open = True
 
     @classmethod
-    async def connect(cls, address: Address, *, within_s: float, access: Access = OPEN) -> Self:
+    async def connect(cls, address: Address, *, within_s: float, access: BrokerAccess = OPEN) -> Self:
         """Raises `NoConnection`."""
         try:
             with trio.fail_after(within_s):

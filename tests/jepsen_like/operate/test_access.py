@@ -1,4 +1,4 @@
-"""How the operator's commands show who they are: by Kafka's properties of clients, and by accounts of RocketMQ."""
+"""The operator's commands show who they are: by Kafka's properties of clients, and by accounts of RocketMQ."""
 
 import hashlib
 import ssl

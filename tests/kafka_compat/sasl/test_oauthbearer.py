@@ -32,7 +32,7 @@ def exchange(**rules: Any) -> OAuthBearerExchange:
     return OAuthBearerExchange(TokenRules(**rules), lambda: 1000 * NOW_S)
 
 
-def refused(answer: Answer) -> dict[str, str]:
+def refusal_in(answer: Answer) -> dict[str, str]:
     assert answer.identity is None
     found: dict[str, str] = json.loads(answer.message)
     return found
@@ -70,7 +70,7 @@ def test_a_token_proves_the_principal_that_it_names_until_it_expires() -> None:
 def test_a_token_that_proves_nothing_is_answered_with_its_status_and_then_refused(text: str, reason: str) -> None:
     steps = exchange()
     answer = steps.step(0, message(text))
-    assert refused(answer) == {"status": "invalid_token"}
+    assert refusal_in(answer) == {"status": "invalid_token"}
     with pytest.raises(SaslRefused, match=reason) as error:
         steps.step(0, b"\x01")
     assert error.value.told == '{"status":"invalid_token"}'
@@ -78,7 +78,7 @@ def test_a_token_that_proves_nothing_is_answered_with_its_status_and_then_refuse
 
 def test_after_a_refused_token_a_good_one_is_refused_as_well() -> None:
     steps = exchange()
-    refused(steps.step(0, message(token(exp=NOW_S))))
+    refusal_in(steps.step(0, message(token(exp=NOW_S))))
     with pytest.raises(SaslRefused) as error:
         steps.step(0, message(token()))
     assert error.value.told == "Authentication failed"
@@ -89,7 +89,7 @@ def test_clocks_may_differ_by_the_skew_and_no_more() -> None:
         assert exchange(skew_s=30).step(0, message(token(**{"iat": None, **claims}))).identity is not None
     assert exchange(skew_s=30).step(0, message(token(iat=None, exp=NOW_S - 29))).lifetime_s == 0
     for claims in ({"exp": NOW_S - 30}, {"iat": NOW_S + 31, "exp": NOW_S + 60}):
-        refused(exchange(skew_s=30).step(0, message(token(**{"iat": None, **claims}))))
+        refusal_in(exchange(skew_s=30).step(0, message(token(**{"iat": None, **claims}))))
 
 
 @pytest.mark.parametrize("scope", ["read write", ["write", "read", "other"]])
@@ -102,7 +102,7 @@ def test_a_token_with_the_scopes_that_are_asked_for_is_taken(scope: object) -> N
 @pytest.mark.parametrize("scope", [None, "read", ["write"], "readwrite", 7, [7]])
 def test_a_token_without_a_scope_that_is_asked_for_is_refused_with_that_scope(scope: object) -> None:
     answer = exchange(scopes=frozenset(("read", "write"))).step(0, message(token(scope=scope)))
-    assert refused(answer) == {"status": "insufficient_scope", "scope": "read write"}
+    assert refusal_in(answer) == {"status": "insufficient_scope", "scope": "read write"}
 
 
 @pytest.mark.parametrize(
