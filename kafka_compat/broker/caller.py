@@ -28,7 +28,7 @@ class Answer:
     message: bytes
     identity: Identity | None = None
     lifetime_s: float = math.inf
-    """The seconds for which the proof says that the identity holds."""
+    """The seconds for which the proof is good."""
 
 
 class Exchange(Protocol):
