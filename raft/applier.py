@@ -130,6 +130,11 @@ class Applier:
         entries = log.cached_entries(index, 0) or self._storage.entries(index, 0, index)
         return entries[0].end_offset
 
+    def offset_before(self, index: LogIndex) -> Offset:
+        """Returns the end of the records before the entry at `index`, which may be the one behind the last."""
+        known = self._core.log.offset_before(index)
+        return self._storage.entries(index, 0, index)[0].base_offset if known is None else known
+
     def expect(self, index: LogIndex, requests: list[Request]) -> None:
         """The commands of the committed entry at `index` are these requests, which wait for their results."""
         self._waiting[index] = requests

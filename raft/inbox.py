@@ -76,11 +76,21 @@ class Inbox:
         if may_change_state and not self.full_disk.has_room_for_state(self._environment.clock()):
             return
         if isinstance(message, AppendEntries) and message.entries:
+            if message.prev_index < self._core.log.last_index:
+                self._require_offset(message)
             self._deliver_with_room(sender, message, entries_bytes(entry.batch for entry in message.entries))
         elif isinstance(message, InstallSnapshot):
             self._deliver_snapshot(sender, message)
         else:
             self.events.append(Receive(sender, message))
+
+    def _require_offset(self, message: AppendEntries) -> None:
+        """Raises `ProtocolError` if entries would be replaced by some that begin elsewhere: the core knows the newest."""
+        missing = self._core.log.missing_from(message.entries)
+        if missing and self._core.log.matches(message.prev_index, message.prev_term):
+            due = self._applier.offset_before(missing[0].index)
+            if due != missing[0].base_offset:
+                raise ProtocolError(f"the entry at index {missing[0].index} begins at offset {due}")
 
     def _deliver_snapshot(self, sender: NodeId, message: InstallSnapshot) -> None:
         self._applier.require_snapshots()

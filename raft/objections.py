@@ -46,6 +46,8 @@ INDEX_MAX = 2**61
 
 def objection_to(core: "RaftCore", sender: NodeId, message: Message) -> str | None:
     """Returns why no correct peer can have sent `message` to this node, or None if one may have."""
+    if _is_next(core, sender, message):
+        return None
     if message.term > TERM_MAX:
         return f"no correct node can have reached term {message.term}; this one is in term {core.term}"
     match message:
@@ -63,6 +65,28 @@ def objection_to(core: "RaftCore", sender: NodeId, message: Message) -> str | No
             return None
         case _:
             assert_never(message)
+
+
+def _is_next(core: "RaftCore", sender: NodeId, message: Message) -> bool:
+    """Returns True for most messages, quickly: what follows the log of a follower, and answers about what was sent."""
+    if message.term != core.term:
+        return False
+    role, log = core.role, core.log
+    if type(message) is AppendEntries:
+        entries = message.entries
+        return (
+            type(role) is Follower
+            and role.leader == sender
+            and message.prev_index == log.last_index < INDEX_MAX - len(entries)
+            and message.prev_term == log.last_term
+            and not (entries and entries[0].base_offset != log.end_offset)
+        )
+    return (
+        type(message) is AppendAccepted
+        and type(role) is Leader
+        and message.round <= role.round
+        and message.match_index <= log.last_index >= message.verified_index
+    )
 
 
 def _objection_to_leader(

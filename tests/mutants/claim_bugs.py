@@ -110,6 +110,13 @@ OF_RAFT = (
         "        return max(terms, default=2**61)\n",
     ),
     unguard(
+        "claims-of-gaps-on-the-disk",
+        "an entry that replaces one on the disk may begin anywhere, which ends the node",
+        "raft.inbox",
+        "            if due != missing[0].base_offset:\n",
+        "            if due < 0:\n",
+    ),
+    unguard(
         "claims-of-snapshots-that-forget",
         "a snapshot may begin before records that are committed",
         "raft.inbox",

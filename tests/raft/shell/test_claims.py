@@ -73,6 +73,18 @@ def follower() -> Rig:
     return rig
 
 
+def test_a_gap_between_records_is_refused_also_where_entries_are_replaced_that_are_on_the_disk_alone() -> None:
+    rig = follower()
+    rig.core.log.cache_bytes_max = 0
+    rig.core.log.evict()
+    assert rig.core.log.cached_entries(LogIndex(2), 0) is None
+    newer = entry_of(2, b"y", term=2)
+    with pytest.raises(ProtocolError, match="index 2 begins at offset 1"):
+        rig.receive(TWO, heartbeat(attrs.evolve(newer, base_offset=Offset(5)), term=2, prev=1))
+    rig.receive(TWO, heartbeat(newer, term=2, prev=1))
+    assert rig.core.log.last_term == 2
+
+
 def test_a_snapshot_that_the_state_machine_does_not_take_is_refused_before_it_costs_the_log() -> None:
     rig = follower()
     good = install_snapshot(value=7)
