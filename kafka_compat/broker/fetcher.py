@@ -201,6 +201,9 @@ class ReplicaFetcher:
             return
         self.deadline = AT_ONCE
         if isinstance(response, PeerFailed) or response.error_code:
+            if not isinstance(response, PeerFailed) and self._session_id == NO_SESSION:
+                # A full request has no session that the leader could have forgotten: asked again at once, it refuses again.
+                self._paused = dict.fromkeys(self._wanted, self._clock() + PAUSE_AFTER_ERROR_S)
             self._begin_anew()
             return
         if self._session_id == NO_SESSION:

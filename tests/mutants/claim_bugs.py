@@ -204,6 +204,13 @@ OF_KAFKA = (
         "    except ZeroDivisionError:\n",
     ),
     unguard(
+        "claims-to-refuse-without-end",
+        "a leader that refuses all keeps its follower busy with asking",
+        "kafka_compat.broker.fetcher",
+        "            if not isinstance(response, PeerFailed) and self._session_id == NO_SESSION:\n",
+        "            if not isinstance(response, PeerFailed) and self._session_id < NO_SESSION:\n",
+    ),
+    unguard(
         "claims-of-any-result",
         "a controller may answer with the result of another command",
         "kafka_compat.broker.controller_link",

@@ -46,6 +46,7 @@ CLAIM_TESTS: Mapping[str, Sequence[str]] = {
         "controller/test_eligible",
         "broker/test_controller_link",
         "broker/test_controller_node",
+        "broker/test_fetcher",
     ),
     "rocketmq_compat": ("replication/test_claims", "raft_state/test_broken_leaders"),
 }

@@ -216,3 +216,18 @@ def test_nothing_is_sent_when_nothing_is_followed(world: World) -> None:
     world.leader.answer()
     world.pump()
     assert world.leader.waiting == []
+
+
+def test_a_leader_that_refuses_a_full_request_is_asked_again_after_a_pause(world: World) -> None:
+    """Else a leader that refuses all would keep this broker busy with nothing else."""
+    world.fetch(A, 3)
+    for _ in range(2):
+        world.pump()
+        assert len(world.leader.waiting) == 1
+        world.leader.answer(error=KafkaErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        world.pump()
+        assert not world.leader.waiting
+        assert world.fetcher.deadline == world.now + PAUSE_AFTER_ERROR_S
+        world.now += PAUSE_AFTER_ERROR_S
+    world.pump()
+    assert world.read_sent() == ({(ID, 0): 3}, set(), 0, 0)
