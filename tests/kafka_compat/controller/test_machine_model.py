@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_compat.controller import commands as c
+from kafka_compat.controller.answers import fits
 from kafka_compat.controller.image import ImageDelta
 from kafka_compat.controller.invariants import problem_of
 from kafka_compat.controller.machine import MetadataMachine
@@ -87,7 +88,9 @@ class ControllerMachine(RuleBasedStateMachine):
         self.reader.follow()
         self.twin_reader.follow()
         self.check_steps(before)
-        return c.decode_result(result)
+        decoded = c.decode_result(result)
+        assert fits(command, decoded)
+        return decoded
 
     def check_steps(self, before: Partitions) -> None:
         for key, state in states(self.machine):

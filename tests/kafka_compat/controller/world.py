@@ -4,6 +4,7 @@ from typing import TypeVar
 
 from attrs import define, field
 
+from kafka_compat.controller.answers import fits
 from kafka_compat.controller.commands import (
     Acknowledged,
     AlterConfigs,
@@ -57,6 +58,7 @@ class World:
     def do(self, command: Command, kind: type[Result] = Acknowledged) -> Result:  # type: ignore[assignment]
         result: CommandResult = decode_result(self.apply(encode_command(command)))
         assert isinstance(result, kind), result
+        assert fits(command, result), f"a broker would refuse {result}"
         return result
 
     def apply(self, command: bytes) -> bytes:
