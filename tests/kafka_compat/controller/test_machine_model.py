@@ -346,7 +346,7 @@ class ControllerMachine(RuleBasedStateMachine):
             suspects = set(old.suspects) - set(isr)
             stay = old.target if set(old.target) <= set(isr) else old.replicas
             assert new.replicas == stay
-            assert new.is_moving == (old.is_moving and stay == old.replicas)
+            assert new.is_moving == (old.is_moving and not set(old.target) <= set(isr))
             assert new.isr == tuple(each for each in isr if each in stay)
             assert set(new.elr) == left.intersection(stay)
             assert set(new.suspects) == suspects.intersection(stay)
