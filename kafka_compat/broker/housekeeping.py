@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 PRODUCER_EXPIRY_EVERY_S = 600.0
 CLOSE_IDLE_EVERY_S = 10.0
+CHECKPOINTS, COMPACTED = "checkpoints of high watermarks are", "compacted logs are"
+"""The works that go on without room, in the words of the log."""
 
 
 class Housekeeping:
@@ -40,6 +42,8 @@ class Housekeeping:
         self._walking: set[str] = set()
         """The walks over all replicas that are under way."""
         self._checkpoint_under_way = False
+        self._without_room: set[str] = set()
+        """The works that a full disk has prevented the last time."""
         self._every: list[tuple[float, Callable[[], None]]] = [
             (settings.seconds("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint),
             (settings.seconds("log.retention.check.interval.ms"), lambda: self._walk("retention", self._retain)),
@@ -76,10 +80,18 @@ class Housekeeping:
 
     def _on_checkpointed(self, error: BaseException | None) -> None:
         self._checkpoint_under_way = False
-        if isinstance(error, NoSpace):
-            logger.warning("the high watermarks were not written: %s", error)
-        elif error is not None:
+        if error is not None and not isinstance(error, NoSpace):
             raise error
+        self._note_room(CHECKPOINTS, error)
+
+    def _note_room(self, work: str, error: NoSpace | None) -> None:
+        """Log that a full disk prevents a work, or prevents it no more: once for each change."""
+        if error is not None and work not in self._without_room:
+            self._without_room.add(work)
+            logger.warning("%s not written until there is room: %s", work, error)
+        elif error is None and work in self._without_room:
+            self._without_room.discard(work)
+            logger.warning("%s written again", work)
 
     # ---------------------------------------------------------------- walks over all replicas
 
@@ -143,10 +155,11 @@ class Housekeeping:
             work = next(steps)
         except StopIteration:
             self.stop()
+            self._note_room(COMPACTED, None)
             return
         except NoSpace as error:
-            logger.warning("a log was not compacted: %s", error)
             self.stop()
+            self._note_room(COMPACTED, error)
             return
         if work is not None:
             self._step_under_way = True
@@ -159,7 +172,7 @@ class Housekeeping:
             self.stop()
             if not isinstance(error, NoSpace):
                 raise error
-            logger.warning("a log was not compacted: %s", error)
+            self._note_room(COMPACTED, error)
 
     def forget(self, hosted: LocalReplica) -> None:
         """Stop working on a replica whose log is about to be deleted."""
