@@ -25,8 +25,13 @@ class MovePlan:
     """The replicas that partitions have, and the ones that they are to have."""
 
     now: Assignment
-    wanted: Assignment
-    """Without the partitions that stay as they are."""
+    """The brokers of each partition once nothing is moving any more."""
+    targets: Assignment
+
+    @property
+    def wanted(self) -> Assignment:
+        """The targets without the partitions that need no further order; they may still be on their way."""
+        return {each: to for each, to in self.targets.items() if self.now[each] != to}
 
     @classmethod
     def of(cls, now: Assignment, wanted: Assignment) -> "MovePlan":
@@ -34,7 +39,7 @@ class MovePlan:
         for topic, partition in wanted:
             if (topic, partition) not in now:
                 raise UnusablePlan(f"there is no partition {topic}-{partition}; nothing was changed")
-        return cls(now, {each: to for each, to in wanted.items() if now[each] != to})
+        return cls(now, wanted)
 
     def rows(self) -> list[Row]:
         """Returns a row for each partition that moves."""

@@ -193,7 +193,7 @@ async def _reassign(
     if move.cancels:
         await _cancel(administration, move, printer)
     elif move.to or move.replaced or move.planned is not None:
-        await _carry_out(administration, move, printer, within_s, f"--cluster {text_of_cluster(cluster)}")
+        await carry_out(administration, move, printer, within_s, f"--cluster {text_of_cluster(cluster)}")
     else:
         rows = [row for row in await administration.moving() if move.covers((row["topic"], row["partition"]))]
         printer.rows(rows)
@@ -218,28 +218,34 @@ async def _find_left(administration: Administration, plan: MovePlan) -> list[Par
     """Returns the partitions that have not arrived."""
     moving = {(row["topic"], row["partition"]) for row in await administration.moving()}
     now = await administration.assignment()
-    return [each for each, to in plan.wanted.items() if each in moving or now.get(each) != to]
+    return [each for each, to in plan.targets.items() if each in moving or now.get(each) != to]
 
 
-async def _carry_out(administration: Administration, move: Move, printer: Printer, within_s: float, flags: str) -> None:
+async def carry_out(administration: Administration, move: Move, printer: Printer, within_s: float, flags: str) -> None:
+    """Show the plan of an order; if it is to be executed, do so, and wait until all has arrived. Raises `PerhapsDone`."""
     plan = move.plan(await administration.assignment())
     printer.rows(plan.rows())
     if not plan.wanted:
-        printer.nothing("every partition is where it is to be")
-        return
-    if not move.executes:
+        printer.nothing("no partition is to move any more")
+    elif not move.executes:
         click.echo(f"quorumlog topics: nothing was changed; the plan: {write_plan(plan.wanted)}", err=True)
         click.echo("quorumlog topics: carry it out with --execute", err=True)
-        return
-    before = write_plan({each: plan.now[each] for each in plan.wanted})
-    click.echo(f"quorumlog topics: to go back, give this to --plan: {before}", err=True)
-    await administration.reassign(plan.wanted)
+    else:
+        before = write_plan({each: plan.now[each] for each in plan.wanted})
+        click.echo(f"quorumlog topics: to go back, give this to --plan: {before}", err=True)
+        await administration.reassign(plan.wanted)
+    if move.executes:
+        await _wait_for(administration, plan, within_s, flags)
+
+
+async def _wait_for(administration: Administration, plan: MovePlan, within_s: float, flags: str) -> None:
+    """Wait until all partitions of the plan are there, also those that were on their way before."""
     deadline = trio.current_time() + within_s
     while left := await _find_left(administration, plan):
         if trio.current_time() + LOOK_EVERY_S >= deadline:
             raise PerhapsDone(
-                f"{len(plan.wanted) - len(left)} of {len(plan.wanted)} partitions have moved, and the others go on; "
+                f"{len(left)} of {len(plan.targets)} partitions have not arrived, and go on; "
                 f"see how far they are: quorumlog topics reassign {flags}"
             )
         await trio.sleep(LOOK_EVERY_S)
-    click.echo(f"quorumlog topics: {len(plan.wanted)} partitions have moved", err=True)
+    click.echo(f"quorumlog topics: {len(plan.targets)} partitions are where they are to be", err=True)

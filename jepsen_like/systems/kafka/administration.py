@@ -379,16 +379,21 @@ class KafkaAdministration:
         return rows
 
     async def _moving(self) -> dict[Partition, OngoingPartitionReassignment]:
-        """Returns what is moving, from the broker that knows the most; a fresh broker may know less."""
+        """Returns what is moving by the word of any broker: one that lags knows too little, or of what is over."""
         answers: dict[int, ListPartitionReassignmentsResponse] = await self._ask_all(
             LIST_PARTITION_REASSIGNMENTS, 0, ListPartitionReassignmentsRequest(topics=None)
         )
-        first = answers.get(self._controller) or next(iter(answers.values()), None)
-        if first is None:
+        if not answers:
             raise NotDone(f"no broker answers; see which serve: quorumlog brokers {self._flags}")
-        if first.error_code != KafkaErrorCode.NONE:
-            raise NotDone(f"{_error_name(first.error_code)}: {first.error_message or 'the brokers show nothing'}")
-        return {(topic.name, each.partition_index): each for topic in first.topics for each in topic.partitions}
+        moving: dict[Partition, OngoingPartitionReassignment] = {}
+        for broker in sorted(answers, key=lambda broker: broker == self._controller):
+            answer = answers[broker]
+            if answer.error_code != KafkaErrorCode.NONE:
+                raise NotDone(f"{_error_name(answer.error_code)}: {answer.error_message or 'nothing is shown'}")
+            moving.update(
+                ((topic.name, each.partition_index), each) for topic in answer.topics for each in topic.partitions
+            )
+        return moving
 
     # ---------------------------------------------------------------- changes
 

@@ -1,10 +1,15 @@
 """Plans of moves: what is asked for, what changes, and the JSON that Kafka's own tool reads and writes."""
 
 import json
+from typing import Any, cast
 
+import attrs
 import pytest
 
+from jepsen_like.operate.administration import Administration
+from jepsen_like.operate.options import Printer
 from jepsen_like.operate.reassignment import MovePlan, UnusablePlan, read_plan, replace, spread, write_plan
+from jepsen_like.operate.topics import Move, carry_out
 
 NOW = {("a", 0): (1, 2, 3), ("a", 1): (2, 3, 1), ("b", 0): (1, 2)}
 
@@ -70,3 +75,34 @@ def test_the_json_of_kafkas_tool_is_read_with_its_directories() -> None:
 def test_what_is_no_plan_is_refused(text: str) -> None:
     with pytest.raises(UnusablePlan):
         read_plan(text)
+
+
+@attrs.define
+class Cluster:
+    """One partition that takes a while to arrive."""
+
+    brokers: tuple[int, ...]
+    looks: int
+    ordered: list[object] = attrs.field(factory=list)
+
+    async def assignment(self) -> dict[tuple[str, int], tuple[int, ...]]:
+        return {("a", 0): self.brokers}
+
+    async def moving(self) -> list[dict[str, object]]:
+        self.looks -= 1
+        return [{"topic": "a", "partition": 0}] * (self.looks >= 0)
+
+    async def reassign(self, wanted: dict[tuple[str, int], tuple[int, ...]]) -> None:
+        self.ordered.append(wanted)
+        self.brokers = wanted["a", 0]
+
+
+@pytest.mark.parametrize("brokers", [(1, 2), (4, 2)], ids=["first", "repeated"])
+async def test_an_order_is_done_when_the_partition_has_arrived_also_if_it_was_on_its_way(
+    brokers: tuple[int, ...], autojump_clock: Any
+) -> None:
+    cluster = Cluster(brokers, looks=3)
+    order = Move("a", (), ((1, 4),), None, executes=True, cancels=False)
+    await carry_out(cast(Administration, cluster), order, Printer(as_json=True), 60.0, "--cluster x")
+    assert (cluster.brokers, cluster.looks) == ((4, 2), -1)
+    assert len(cluster.ordered) == (brokers == (1, 2))
