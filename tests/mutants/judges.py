@@ -100,6 +100,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_eligible",
         "controller/test_brokers",
         "controller/test_liveness",
+        "broker/test_moved_replicas",
         "coordinator/test_conversations",
         "storage/test_broker_store",
         "broker/test_log_reports",
