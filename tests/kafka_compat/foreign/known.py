@@ -32,6 +32,7 @@ KNOWN: Final[Mapping[tuple[str, str, str], str]] = {
     ("Fetch", "*", "*high_watermark"): _BOUNDS,
     ("Fetch", "*", "*last_stable_offset"): _BOUNDS,
     ("Fetch", "*", "*log_start_offset"): _BOUNDS,
+    ("AlterPartitionReassignments", "a cancel of nothing", "*error_message"): _REASON_GIVEN,
     ("CreatePartitions", "*", "*error_message"): _REASON_GIVEN,
     ("CreateTopics", "*", "*configs[min.insync.replicas].config_source"): _CLUSTER_LEVEL,
     ("DescribeConfigs", "*", "*[min.insync.replicas]*"): _CLUSTER_LEVEL,

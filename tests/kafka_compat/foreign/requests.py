@@ -93,6 +93,15 @@ from kafka_compat.protocol.apis.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from kafka_compat.protocol.apis.partition_reassignments import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    LIST_PARTITION_REASSIGNMENTS,
+    AlterPartitionReassignmentsRequest,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP, SyncGroupRequest
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, encode_batch_header
@@ -145,6 +154,7 @@ def steps() -> Iterator[Step]:
     yield from join_steps()
     yield from topic_steps()
     yield from partition_steps()
+    yield from move_steps()
     yield from config_steps()
     yield from produce_steps(last=True)
 
@@ -696,6 +706,35 @@ def partition_steps() -> Iterator[Step]:
     yield Step(ELECT_LEADERS, "a kind that is none", elect(7), first=1)
     yield Step(ELECT_LEADERS, "of an unknown topic", elect(0, "nowhere"))
     yield Step(ELECT_LEADERS, "of an unknown partition", elect(0, TOPIC, 7))
+
+
+def move_steps() -> Iterator[Step]:
+    """AlterPartitionReassignments and ListPartitionReassignments."""
+
+    def move(
+        replicas: tuple[int, ...] | None, topic: str = TOPIC, partition: int = 0, *, resizes: bool = True
+    ) -> Callable[[Place], AlterPartitionReassignmentsRequest]:
+        wanted = ReassignablePartition(partition_index=partition, replicas=replicas)
+        return lambda place: AlterPartitionReassignmentsRequest(
+            timeout_ms=5000,
+            allow_replication_factor_change=resizes or place.version < 1,
+            topics=(ReassignableTopic(name=topic, partitions=(wanted,)),),
+        )
+
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "a cancel of nothing", move(None))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "to an unknown broker", move((1, 2, 9)))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "to one broker twice", move((1, 1)))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "to none", move(()))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "of an unknown topic", move((1, 2), "nowhere"))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "of an unknown partition", move((1, 2), TOPIC, 7))
+    yield Step(ALTER_PARTITION_REASSIGNMENTS, "to fewer, of the same number", move((1,), resizes=False), first=1)
+
+    def list_some(*topics: tuple[str, int]) -> Callable[[Place], ListPartitionReassignmentsRequest]:
+        asked = tuple(ListPartitionReassignmentsTopics(name=name, partition_indexes=(at,)) for name, at in topics)
+        return lambda place: ListPartitionReassignmentsRequest(topics=asked or None)
+
+    yield Step(LIST_PARTITION_REASSIGNMENTS, "all", list_some())
+    yield Step(LIST_PARTITION_REASSIGNMENTS, "some", list_some((TOPIC, 0), (TOPIC, 7), ("nowhere", 0)))
 
 
 def config_steps() -> Iterator[Step]:

@@ -69,6 +69,7 @@ def steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
     yield from console_steps(plan)
     yield from group_steps(plan)
     yield from admin_steps(plan)
+    yield from move_steps(plan)
     yield ForeignStep(
         "Java clients",
         (
@@ -289,6 +290,41 @@ def group_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         plan.tool(tool, "--delete", "--group", group),
         "deleted",
         "^Deletion of requested consumer groups .* was successful",
+    )
+
+
+def move_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """A partition leaves one broker, and moves to it from another."""
+    tool, topic = f"{TOOLS}.reassign.ReassignPartitionsCommand", f"{plan.topic}-reassigned"
+    yield ForeignStep(
+        "kafka-topics --create, to be reassigned",
+        plan.tool(f"{TOOLS}.TopicCommand", "--create", "--topic", topic, "--replica-assignment", "1:2:3"),
+        "created",
+        f"^Created topic {topic}",
+    )
+    for name, replicas in (("fewer", "[1,2]"), ("moved", "[3,1]")):
+        wanted = plan.directory / f"{name}.json"
+        row = f'{{"topic": "{topic}", "partition": 0, "replicas": {replicas}}}'
+        wanted.write_text(f'{{"version": 1, "partitions": [{row}]}}')
+        given = ("--reassignment-json-file", str(wanted))
+        yield ForeignStep(
+            f"kafka-reassign-partitions --execute to {replicas}",
+            plan.tool(tool, "--execute", *given),
+            "it is started",
+            f"^Successfully started partition reassignment for {topic}-0",
+        )
+        yield ForeignStep(
+            f"kafka-reassign-partitions --verify {replicas}",
+            plan.tool(tool, "--verify", *given),
+            "it is complete",
+            f"^Reassignment of partition {topic}-0 is completed",
+            lacks="Error|Exception",
+        )
+    yield ForeignStep(
+        "kafka-reassign-partitions --list",
+        plan.tool(tool, "--list"),
+        "nothing moves",
+        "^No partition reassignments found",
     )
 
 
