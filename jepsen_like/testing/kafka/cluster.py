@@ -166,26 +166,28 @@ class BreakableKafka(FaultyCluster):
         self, agreed: Mapping[TopicPartition, tuple[int, tuple[int, ...]]]
     ) -> dict[TopicPartition, dict[int, ReplicaRecords]]:
         return {
-            name: {node: await self._log(node, name, end) for node in replicas}
+            name: {node: await read_replica(self._control, node, name, end) for node in replicas}
             for name, (end, replicas) in agreed.items()
         }
 
-    async def _log(self, node: int, name: TopicPartition, end: int) -> ReplicaRecords:
-        starts = await self._control.ends(node, [name], START)
-        if starts is None:
-            raise NoAnswer(f"broker {node} does not tell where its {name} begins")
-        offset = starts[name]
-        log = ReplicaRecords(offset)
-        while offset < end:
-            read = (await self._control.read_own(node, name, offset)).records or b""
-            data = b"".join(read) if isinstance(read, tuple) else bytes(read)
-            before = offset
-            for position, header in whole_batches(data):
-                log.batches[header.base_offset] = data[position : position + header.size]
-                offset = max(offset, header.end_offset)
-            if offset == before:
-                raise NoAnswer(f"broker {node} has {name} up to {end} and shows {offset}")
-        return log
+
+async def read_replica(control: KafkaControl, node: int, name: TopicPartition, end: int) -> ReplicaRecords:
+    """Returns what a broker's own copy of a partition holds up to `end`. Raises `NoAnswer` if it does not show that."""
+    starts = await control.ends(node, [name], START)
+    if starts is None:
+        raise NoAnswer(f"broker {node} does not tell where its {name} begins")
+    offset = starts[name]
+    log = ReplicaRecords(offset)
+    while offset < end:
+        read = (await control.read_own(node, name, offset)).records or b""
+        data = b"".join(read) if isinstance(read, tuple) else bytes(read)
+        before = offset
+        for position, header in whole_batches(data):
+            log.batches[header.base_offset] = data[position : position + header.size]
+            offset = max(offset, header.end_offset)
+        if offset == before:
+            raise NoAnswer(f"broker {node} has {name} up to {end} and shows {offset}")
+    return log
 
 
 class LocalKafka(ThreadedCluster, BreakableKafka):
