@@ -5,7 +5,7 @@ no maps, no extension types, no floats, so that a newer msgpack cannot change th
 
 Decoding is total: any bytes give a message that the core may see, or a `ProtocolError`. Counts are bounded before
 anything is allocated for them, integers lie in range, the indexes and offsets of entries are dense, and the CRC of
-every batch holds. What decoding cannot know is whether a message is *true*: peers are trusted not to lie.
+every batch holds. What decoding cannot know is whether a message is *true*: `raft.objections` holds that against what the core knows.
 """
 
 import operator

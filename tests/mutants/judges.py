@@ -44,9 +44,11 @@ CLAIM_TESTS: Mapping[str, Sequence[str]] = {
     "kafka_compat": (
         "partition/test_claims",
         "controller/test_eligible",
+        "controller/test_alter_partition",
         "broker/test_controller_link",
         "broker/test_controller_node",
         "broker/test_fetcher",
+        "broker/test_fetch_sessions",
     ),
     "rocketmq_compat": ("replication/test_claims", "raft_state/test_broken_leaders"),
 }

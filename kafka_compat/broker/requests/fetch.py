@@ -47,6 +47,8 @@ CONSUMER = -1
 DEBUG_CONSUMER = -2
 READ_COMMITTED = 1
 """The isolation level of a reader that sees no transaction before its end, and none that was aborted (KIP-98)."""
+FOLLOWER_SESSIONS_MAX = 16
+"""Sessions of one follower at once; those of a connection that is lost end a little later."""
 SESSION_KEPT_S = 120.0
 """A session that was unused for this time may make room for a new one."""
 METADATA_WAIT_S = 0.5
@@ -233,6 +235,8 @@ class FetchRequests:
                 # However many consumers there are, replication goes on at its pace.
                 and (follower >= 0 or self._make_room(now))
             ):
+                if follower >= 0:
+                    self._close_oldest(follower)
                 session.id = self._new_id()
                 session.next_epoch = 1
                 self._sessions[session.id] = session
@@ -252,6 +256,12 @@ class FetchRequests:
             drawn = self._context.rng.randrange(1, 2**31)
             if drawn not in self._sessions:
                 return drawn
+
+    def _close_oldest(self, follower: int) -> None:
+        """Leave a follower room for one more session: a sound one uses one, and forgets those before."""
+        own = [each.id for each in self._sessions.values() if each.follower == follower]
+        if len(own) >= FOLLOWER_SESSIONS_MAX:
+            self._close(own[0])
 
     def _make_room(self, now: float) -> bool:
         slots = self._context.settings.number("max.incremental.fetch.session.cache.slots")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_compat.broker.requests.fetch import FOLLOWER_SESSIONS_MAX
 from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.events import PartitionStateChanged
 from kafka_compat.protocol.apis.fetch import FetchPartition, FetchReplicaState, FetchRequest, FetchResponse, FetchTopic
@@ -220,3 +221,13 @@ def test_a_follower_that_asks_again_in_another_epoch_learns_high_watermark_and_l
     broker.replicas.step(hosted, PartitionStateChanged(state))
     anew = broker.fetch(follow(topic, 4, 3, 2, first.session_id, 2)).answer
     assert bounds_in(anew) == bounds_in(first)
+
+
+def test_a_follower_that_opens_sessions_without_end_keeps_its_newest(broker: World) -> None:
+    topic = broker.topic("t")
+    follower = FetchReplicaState(replica_id=OWN + 1, replica_epoch=1)
+    opened = [
+        broker.fetch(asking(topic, {0: 0}, max_wait_ms=0, replica_state=follower)).answer.session_id
+        for _ in range(3 * FOLLOWER_SESSIONS_MAX)
+    ]
+    assert list(broker.fetches._sessions) == opened[-FOLLOWER_SESSIONS_MAX:]

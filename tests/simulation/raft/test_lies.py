@@ -18,7 +18,7 @@ def play(seed: int) -> int:
 
 
 def test_the_others_keep_every_promise() -> None:
-    assert sum(play(seed) for seed in range(8)) > 100
+    assert sum(play(seed) for seed in range(4)) > 40
 
 
 @pytest.mark.campaign
