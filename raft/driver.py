@@ -324,6 +324,7 @@ class RaftDriver:
             "outgoing": sorted(core.configuration.outgoing),
             "directory_id": core.directory_id,
             "addresses": {str(node): address for node, address in core.configuration.addresses.items()},
+            "directory_ids": {str(node): number for node, number in core.configuration.directory_ids.items()},
             "followers": self._followers(),
             "lacks": self._applier.lacks,
             **self._environment.turns.figures(),

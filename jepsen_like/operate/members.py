@@ -23,13 +23,14 @@ from raft.addresses import address_of
 from raft.client import Client
 from raft.client_codec import NODE_ID_MAX
 from raft.errors import InvalidRequest, NotAdmitted, ProtocolError, RaftError
-from raft.membership import AddLearner, Change, Promote, Remove
+from raft.membership import ORIGINAL, AddLearner, Change, Promote, Remove
 from raft.process import NodeAddressType
 from raft.sole_voter import make_sole_voter
 
 ATTEMPT_S: Final = 1.0
 PAUSE_S: Final = 0.1
 ANSWER_S: Final = 2.0
+REPORT_EVERY_S: Final = 1.0
 VOTER, LEARNER, LEAVES = "voter", "learner", "leaves"
 SILENT_S: Final = 2.0
 """A node that has not answered its leader for longer is shown as silent."""
@@ -87,6 +88,10 @@ class Members:
     def address(self, node: int) -> str:
         """Returns where the others dial a node; nothing if the leader does not know."""
         return str(self.status["addresses"].get(str(node), ""))
+
+    def directory_id(self, node: int) -> int:
+        """Returns the id of the directory with which a node is counted."""
+        return int(self.status["directory_ids"].get(str(node), ORIGINAL))
 
     def place_of(self, node: int) -> tuple[int, int]:
         """Returns how far a node is known to have come: an index, and bytes of a snapshot behind it."""
@@ -182,6 +187,7 @@ class Operator:
     again: str
     """The command that goes on where this one stopped."""
     done: list[str] = attrs.field(factory=list)
+    _reports_at: float = attrs.field(default=0.0, init=False)
 
     @property
     def look(self) -> str:
@@ -191,6 +197,12 @@ class Operator:
     def say(self, line: str) -> None:
         """Print a line about what happens; standard output has results alone."""
         click.echo(line, err=True)
+
+    def report(self, line: str) -> None:
+        """Print how far something is, once a second at most."""
+        if trio.current_time() >= self._reports_at:
+            self._reports_at = trio.current_time() + REPORT_EVERY_S
+            self.say(line)
 
     def note(self, line: str) -> None:
         """A step is done."""
@@ -221,7 +233,7 @@ class Operator:
 
     async def add(self, node: int, address: Address | None, *, counts: bool) -> None:
         """Make a node a learner, and a voter if it `counts`. One that is one already stays it."""
-        members = await self.members()
+        members = await self._without_forgotten(node)
         if node in members.voters:
             self.say(f"node {node} is a voter already")
             return
@@ -239,6 +251,18 @@ class Operator:
             await self.change(Promote(node), waits_for=node)
             self.note(f"node {node} is a voter")
 
+    async def _without_forgotten(self, node: int) -> Members:
+        """Returns the members, once the leader has made this node a learner if it has lost its directory as a voter."""
+        patience = Patience(self.access.within_s)
+        while True:
+            members = await self.members()
+            if node not in members.voters or patience.is_over:
+                return members
+            own = await self._status(node, members)
+            if own is None or (own["term"] and own["directory_id"] == members.directory_id(node)):
+                return members
+            await trio.sleep(PAUSE_S)
+
     async def _wait_until_whole(self, node: int) -> None:
         """Wait until a learner has all that is committed now, and its state machine lacks nothing, as long as it goes on."""
         patience = Patience(self.access.within_s)
@@ -252,7 +276,7 @@ class Operator:
                 return
             line = members.progress(node) if not lacks else f"node {node}: {lacks}"
             if patience.note((*reached, line)):
-                self.say(line)
+                self.report(line)
             if patience.is_over:
                 stands = f"it gets no further, and stays a learner: start node {node} if it is not up"
                 raise NotDone(self._text(line, stands, f"then go on: {self.again}"))
@@ -260,15 +284,19 @@ class Operator:
 
     async def _lacks(self, node: int, members: Members) -> str:
         """Returns what a node lacks by its own status; why it cannot be asked, if so."""
-        address = members.address(node)
-        if not address:
-            return "its address is not known"
+        status = await self._status(node, members)
+        if status is None:
+            return f"no answer from {members.address(node) or 'its address, which is not known'}"
+        return str(status.get("lacks", ""))
+
+    async def _status(self, node: int, members: Members) -> Row | None:
+        """Returns a node's own status; None if it does not answer."""
         try:
             with trio.fail_after(ANSWER_S):
-                async with self.access.connection(address_of(address)) as connection:
-                    return str((await connection.status()).get("lacks", ""))
-        except (trio.TooSlowError, RaftError):
-            return f"no answer from {address}"
+                async with self.access.connection(address_of(members.address(node))) as connection:
+                    return await connection.status()
+        except (trio.TooSlowError, RaftError, ValueError):
+            return None
 
     async def _require_whole(self, leaving: int, members: Members) -> None:
         """Raises `NotDone` if it is not sure that a majority of those that stay has all that the group stands for."""
@@ -337,7 +365,7 @@ class Operator:
                 if waits_for is not None:
                     line = members.progress(waits_for)
                     if patience.note(members.place_of(waits_for)):
-                        self.say(line)
+                        self.report(line)
                 if patience.is_over:
                     raise self._stop_waiting(error, line, is_unknown=is_unknown) from error
                 await trio.sleep(PAUSE_S)

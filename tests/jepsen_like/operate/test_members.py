@@ -1,6 +1,7 @@
 """The members of a raft group by the command line, on real processes: each end has its status, reason and next command."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,7 @@ class Nodes:
         return f"127.0.0.1:{self.ports[node]}"
 
     def start(self, *nodes: int, joins: bool = False) -> None:
-        members = (1, 2, 3) if joins else nodes
+        members = (1, 2, 3)
         for node in nodes:
             peers = [f"--peer={other}={self.address(other)}" for other in members if other != node]
             flags = ["--id", str(node), "--listen", self.address(node), "--data", str(self.directory / str(node))]
@@ -145,6 +146,15 @@ def test_a_node_that_does_not_catch_up_stays_a_learner_and_is_named(run: Run, no
     assert "node 5 has " in said or "node 5 has not answered" in said
     status, rows, _ = run("member", "remove", "5")
     assert (status, 5 in kinds(rows)) == (ExitStatus.VALID, False)
+
+
+def test_a_voter_that_lost_its_directory_is_counted_again_once_it_has_the_log(run: Run, nodes: Nodes) -> None:
+    nodes.kill(3)
+    shutil.rmtree(nodes.directory / "3")
+    nodes.start(3)
+    status, rows, said = run("member", "add", "3")
+    assert (status, kinds(rows)) == (ExitStatus.VALID, {2: "voter", 3: "voter", 4: "voter"})
+    assert "node 3 is a voter\n" in said
 
 
 def test_without_a_leader_nothing_is_changed_and_the_nodes_to_start_are_counted(run: Run, nodes: Nodes) -> None:
