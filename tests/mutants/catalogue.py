@@ -14,6 +14,7 @@ from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
 from tests.mutants.kafka_move_bugs import KAFKA_MOVE_BUGS
 from tests.mutants.member_bugs import MEMBER_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
+from tests.mutants.operator_bugs import OPERATOR_BUGS
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
 from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
@@ -629,6 +630,7 @@ ALL: Sequence[Mutant] = (
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
     *ACCESS_BUGS,
+    *OPERATOR_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
     *KAFKA_MOVE_BUGS,

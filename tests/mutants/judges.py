@@ -199,6 +199,13 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def operate(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of an operator's steps on a played group, and of brokers that join one."""
+    return _failing(
+        "operator", "tests/jepsen_like/operate/test_operator.py", "tests/kafka_compat/broker/test_controller_members.py"
+    )
+
+
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
@@ -411,6 +418,7 @@ JUDGES: Mapping[str, Judge] = {
     "refusals": refuse,
     "strangers": admit,
     "claims": doubt_claims,
+    "operator": operate,
     "access": authorize,
     "full-disks": fill_disks,
     "clients": call,
