@@ -215,7 +215,7 @@ class RaftCore:
         match event:
             case Receive(sender=sender, message=message):
                 # Even of nodes that are not in the configuration, since those that are may not be known yet (section 4.1).
-                if sender != self.node_id and self.objection(sender, message) is None:
+                if sender != self.node_id and objection_to(self, sender, message) is None:
                     self._on_message(sender, message)
             case Persisted(write_id=write_id):
                 self._on_persisted(write_id)

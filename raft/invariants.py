@@ -28,13 +28,13 @@ class Snapshot(NamedTuple):
     @classmethod
     def of(cls, core: "RaftCore") -> "Snapshot":
         """The state before a step."""
-        return cls(core.term, core.vote, core.commit_index, core.log.start.index, core.membership.current)
+        return cls(core.term, core.vote, core.commit_index, core.log.start_index, core.membership.current)
 
 
 def check(before: Snapshot, core: "RaftCore") -> None:
     """Raises `AssertionError` if the step broke a rule; the node must then end, and report its state."""
     term, commit_index, log, floor = core.term, core.commit_index, core.log, core.floor
-    start_index, last_index = log.start.index, log.last_index
+    start_index, last_index = log.start_index, log.last_index
     assert term >= before.term, "the term fell"
     assert term > before.term or before.vote in (None, core.vote), "a second vote in one term"
     assert commit_index >= before.commit_index, "the commit index fell"

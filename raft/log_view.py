@@ -40,6 +40,10 @@ class LogView:
     end_offset: Offset = FIRST_OFFSET
     durable_index: LogIndex = NO_INDEX
     start: LogStart = ORIGIN
+    last_term: Term = NO_TERM
+    """The term of the last entry, even if that has left the log; 0 for a log that never had one."""
+    start_index: LogIndex = NO_INDEX
+    """The index of `start`, which each step of a core asks for several times."""
     _run_starts: list[LogIndex] = attrs.field(factory=list)
     _run_terms: list[Term] = attrs.field(factory=list)
     _cache: list[Entry] = attrs.field(factory=list)
@@ -62,6 +66,7 @@ class LogView:
             runs = [(start.index, start.position.term), *runs]
         view._run_starts = [first for first, _ in runs]
         view._run_terms = [term for _, term in runs]
+        view.last_term, view.start_index = runs[-1][1] if runs else NO_TERM, start.index
         if start.index:
             view._run_starts[0] = start.index
         assert view._run_terms == sorted(set(view._run_terms)), "terms must ascend along the log"
@@ -87,11 +92,6 @@ class LogView:
         )
 
     @property
-    def last_term(self) -> Term:
-        """The term of the last entry, even if that has left the log; 0 for a log that never had one."""
-        return self._run_terms[-1] if self._run_terms else NO_TERM
-
-    @property
     def position(self) -> Position:
         """The position of the last entry."""
         return Position(self.last_index, self.last_term)
@@ -100,8 +100,8 @@ class LogView:
         """Returns the term of the entry at `index`, which may be the last one that has left the log; 0 for index 0."""
         if index == NO_INDEX:
             return NO_TERM
-        assert self.start.index <= index <= self.last_index, (
-            f"no entry {index} in {self.start.index}..{self.last_index}"
+        assert self.start_index <= index <= self.last_index, (
+            f"no entry {index} in {self.start_index}..{self.last_index}"
         )
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
@@ -111,7 +111,7 @@ class LogView:
         Where entries have left the log, any term not newer than theirs matches, because only committed entries leave,
         and every leader has the same ones.
         """
-        if index < self.start.index:
+        if index < self.start_index:
             return term <= self.start.position.term
         return index <= self.last_index and self.term_at(index) == term
 
@@ -147,7 +147,7 @@ class LogView:
     def append(self, entries: Sequence[Entry]) -> None:
         """Put `entries` at their indexes, replacing all entries from the first of these indexes on."""
         first = entries[0]
-        assert self.start.index < first.index <= self.last_index + 1, (
+        assert self.start_index < first.index <= self.last_index + 1, (
             "an append may neither leave a gap nor reach what left"
         )
         if first.index <= self.last_index:
@@ -159,6 +159,7 @@ class LogView:
             if entry.term != self.last_term:
                 self._run_starts.append(entry.index)
                 self._run_terms.append(entry.term)
+                self.last_term = entry.term
             self._cache.append(entry)
             self._cache_bytes += entry_bytes(entry.batch)
             self.last_index = entry.index
@@ -174,6 +175,7 @@ class LogView:
         while self._cache and self._cache[-1].index > last_index:
             self._cache_bytes -= entry_bytes(self._cache.pop().batch)
         self.last_index = last_index
+        self.last_term = self._run_terms[-1] if self._run_terms else NO_TERM
         self.durable_index = min(self.durable_index, last_index)
 
     def trim(self, start: LogStart) -> None:
@@ -188,13 +190,13 @@ class LogView:
             self._cache_bytes -= entry_bytes(self._cache[count].batch)
             count += 1
         del self._cache[:count]
-        self.start = start
+        self.start, self.start_index = start, start.index
 
     def reset(self, start: LogStart) -> None:
         """Reset to an empty log that begins after `start`, which is not durable yet."""
         assert start.index > self.start.index, "a log never gets back what has left it"
-        self.start = start
-        self.last_index, self.end_offset = start.index, start.offset
+        self.start, self.start_index = start, start.index
+        self.last_index, self.last_term, self.end_offset = start.index, start.position.term, start.offset
         self.durable_index = NO_INDEX
         self._run_starts, self._run_terms = [start.index], [start.position.term]
         self._cache, self._cache_bytes = [], 0

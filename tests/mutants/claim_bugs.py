@@ -26,6 +26,20 @@ OF_RAFT = (
         "(leader := core.leader) is not None and not leader:",
     ),
     unguard(
+        "claims-of-any-sender-go-on",
+        "entries behind the end of the log are believed of any node of the term",
+        OBJECTIONS,
+        "            and role.leader == sender\n",
+        "",
+    ),
+    unguard(
+        "claims-of-any-offset-go-on",
+        "entries behind the end of the log may begin at any offset",
+        OBJECTIONS,
+        "            and not (entries and entries[0].base_offset != log.end_offset)\n",
+        "",
+    ),
+    unguard(
         "claims-to-lead-before-all-terms",
         "a leader of term 0 is followed",
         OBJECTIONS,
