@@ -147,6 +147,15 @@ BROKER_PROPERTIES: Final = _table(
         None,
         "The file of accounts, in the format of plain_acl.yml; read again when it changes. Not a property of RocketMQ's.",
     ),
+    _flag("authenticationEnabled", "false", "Whether clients are users with passwords, made by mqadmin (ACL 2.0)."),
+    _flag(
+        "authorizationEnabled", "false", "Whether the users' policies decide what they may do; super users may do all."
+    ),
+    _words(
+        "initAuthenticationUser",
+        None,
+        'The first user, who may do everything: {"username":"...","password":"..."}. Made if there is none of the name.',
+    ),
     # Replication
     _choice("brokerRole", (ASYNC_MASTER, SYNC_MASTER, SLAVE), "Whether an acknowledgement waits for slaves."),
     _choice("flushDiskType", (ASYNC_FLUSH, SYNC_FLUSH), "Whether an acknowledgement waits for the disk."),

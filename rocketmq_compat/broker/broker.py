@@ -41,6 +41,7 @@ from rocketmq_compat.broker.dledger import GroupMembers
 from rocketmq_compat.broker.fixed_roles import FixedRoles, has_other_copies, replication_config
 from rocketmq_compat.broker.housekeeping import Housekeeping
 from rocketmq_compat.broker.metrics import COMMIT_LOG, broker_figures
+from rocketmq_compat.broker.policies import Policies
 from rocketmq_compat.broker.raft_group import RAFT_LOG_BYTES, RaftGroupReplication, raft_settings
 from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.broker.replication_port import Replication
@@ -145,6 +146,14 @@ class BrokerPlan:
         properties = self.properties
         if properties.flag("aclEnable") and properties.text("aclFile") is None:
             raise InvalidProperty("aclFile", "aclEnable=true needs accounts: set aclFile to the file that has them.")
+        if properties.flag("authorizationEnabled") and not properties.flag("authenticationEnabled"):
+            detail = "authorizationEnabled=true needs users who have proven themselves: set authenticationEnabled=true."
+            raise InvalidProperty("authorizationEnabled", detail)
+        if properties.flag("aclEnable") and properties.flag("authenticationEnabled"):
+            detail = (
+                "aclEnable has accounts in a file (ACL 1.0), authenticationEnabled users (ACL 2.0): set one of them."
+            )
+            raise InvalidProperty("aclEnable", detail)
         is_slave = properties.text("brokerRole") == "SLAVE"
         members = GroupMembers.of(properties)
         if self.joins and members is None:
@@ -233,7 +242,7 @@ class Broker:
         self._disk = DiskThread(reactor)
         replication = self._replication = self._make_replication(ha_listening, rng, trust, tls)
         self._log = replication.log
-        self._authorization = Authorization.of(context)
+        self._authorization = Authorization.of(context) or Policies.of(context, self._disk)
         self._housekeeping = Housekeeping(context, replication.tables, self._disk, replication.on_log_trimmed)
         self._registration = Registration(
             context,
@@ -330,6 +339,8 @@ class Broker:
             AdminRequests(context, tables, lambda: self.epoch),
         )
         handlers = own | self._replication.handlers()
+        if isinstance(self._authorization, Policies):
+            handlers |= handlers_of(self._authorization)
         membership = Membership(None if trust is None else trust.credentials, REMOTING, context.clock)
         for code in OF_BROKERS & handlers.keys():
             handlers[code] = membership.for_members(

@@ -352,3 +352,48 @@ class ConsumeStats(JsonBody):
 
     offset_table: Mapping[MessageQueue, OffsetWrapper] = attrs.field(factory=dict)
     consume_tps: float = 0.0
+
+
+# Users and policies (ACL 2.0)
+
+
+class UserInfo(JsonBody):
+    """A user: AUTH_CREATE_USER, AUTH_UPDATE_USER, and the answers of AUTH_GET_USER and AUTH_LIST_USER."""
+
+    username: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    user_type: str | None = None
+    """Super or Normal."""
+    user_status: str | None = None
+    """enable or disable."""
+
+
+class PolicyEntryInfo(JsonBody):
+    """One entry: `Topic:orders*`, for example, with actions, addresses (also as CIDR) and the decision."""
+
+    resource: str | None = None
+    actions: tuple[str, ...] = ()
+    source_ips: tuple[str, ...] | None = None
+    decision: str | None = None
+    """Allow or Deny."""
+
+
+class PolicyInfo(JsonBody):
+    """The entries of one type: Custom, or Default, which count after those."""
+
+    policy_type: str | None = None
+    entries: tuple[PolicyEntryInfo, ...] = ()
+
+
+class AclInfo(JsonBody):
+    """The policies of a subject, `User:NAME`: AUTH_CREATE_ACL, AUTH_UPDATE_ACL, AUTH_GET_ACL, AUTH_LIST_ACL."""
+
+    subject: str | None = None
+    policies: tuple[PolicyInfo, ...] = ()
+
+
+class AuthTable(JsonBody):
+    """All users and policies of a broker, as its file has them."""
+
+    users: tuple[UserInfo, ...] = ()
+    acls: tuple[AclInfo, ...] = ()

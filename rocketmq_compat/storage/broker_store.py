@@ -25,7 +25,7 @@ from attrs.validators import gt
 
 from log.byte_reader import CHECKED_BYTES
 from log.config import StoreConfig
-from log.disk import Disk
+from log.disk import Disk, replace_file
 from log.errors import CorruptLog, LogError, NoSpace
 from log.frame import Buffer, buffers_of
 from log.store import LogStore
@@ -367,6 +367,23 @@ class MessageStore:
         if self.derived.dispatched == self.log.end_offset:
             self._assigned.clear()
         return runs
+
+    # Next to the messages
+
+    def read_note(self, name: str) -> bytes | None:
+        """Returns the content of a small file of the broker's; None if there is none."""
+        path = f"{self._directory}/{name}"
+        if not self._disk.exists(path):
+            return None
+        file = self._disk.open(path, create=False)
+        try:
+            return bytes(file.read_at(0, file.size()))
+        finally:
+            file.close()
+
+    def write_note(self, name: str, content: bytes) -> None:
+        """Replace that file, durably; in any thread. Raises `NoSpace`, and the old one stays, or `StorageFailed`."""
+        replace_file(self._disk, self._directory, name, content)
 
     # Making durable
 

@@ -253,6 +253,8 @@ def authorize(mutant: Mutant, seeds: range) -> Judgement:
         "tests/kafka_compat/broker/test_acls.py",
         "tests/rocketmq_compat/test_acls.py",
         "tests/rocketmq_compat/broker/test_accounts.py",
+        "tests/rocketmq_compat/test_policies.py",
+        "tests/rocketmq_compat/broker/test_policies.py",
     )
 
 
