@@ -84,7 +84,7 @@ class User:
 
 @attrs.frozen
 class Entry:
-    """What one entry of a policy decides. `name` is without the `*` behind a prefix; None stands for any name."""
+    """One entry of a policy. `name` is without the `*` behind a prefix; None stands for any name."""
 
     kind: str
     name: str | None
@@ -129,7 +129,7 @@ class Entry:
         )
 
     def fits(self, need: "Need", host: str) -> bool:
-        """Returns True if the entry says something about this need, from this address."""
+        """Returns True if the entry decides about this need, from this address."""
         if self.kind not in (ANY, need.kind) or not (ALL in self.actions or set(need.actions) & set(self.actions)):
             return False
         is_named = self.name is None or (need.name.startswith(self.name) if self.is_prefix else need.name == self.name)
@@ -286,8 +286,9 @@ def needs_of(command: Command, cluster: str) -> Iterator[Need]:
             if code in _OF_GROUP:
                 field, actions = _OF_GROUP[code]
                 yield Need(GROUP, ext.get(field, ""), actions)
-        case _ if code not in _FREE:
-            yield Need(CLUSTER, cluster, (GET, LIST) if code in _READS else (UPDATE,))
+        case _:
+            if code not in _FREE:
+                yield Need(CLUSTER, cluster, (GET, LIST) if code in _READS else (UPDATE,))
 
 
 # -------------------------------------------------------------------- the rules
@@ -335,7 +336,7 @@ class AuthRules:
 
     # ---------------------------------------------------------------- users
 
-    def created(self, info: UserInfo) -> "AuthRules":
+    def create_user(self, info: UserInfo) -> "AuthRules":
         """Returns the rules with one more user. Raises `AuthChangeRefused`."""
         name = _username(info.username)
         if name in self.users:
@@ -347,7 +348,7 @@ class AuthRules:
         user = User(name, info.password or "", _is_super(info, before=False), _is_enabled(info, before=True))
         return attrs.evolve(self, users={**self.users, name: user})
 
-    def updated(self, info: UserInfo) -> "AuthRules":
+    def update_user(self, info: UserInfo) -> "AuthRules":
         """Returns the rules with what is given of a user changed. Raises `AuthChangeRefused`."""
         name = _username(info.username)
         user = self.users.get(name)
@@ -355,13 +356,13 @@ class AuthRules:
             raise AuthChangeRefused("The user is not exist")
         changed = User(
             name,
-            info.password if (info.password or "").strip() else user.password,
+            info.password if info.password is not None and info.password.strip() else user.password,
             _is_super(info, before=user.is_super),
             _is_enabled(info, before=user.is_enabled),
         )
         return attrs.evolve(self, users={**self.users, name: changed})
 
-    def deleted(self, username: str | None) -> "AuthRules":
+    def delete_user(self, username: str | None) -> "AuthRules":
         """Returns the rules without a user and its policies. Raises `AuthChangeRefused`."""
         name = _username(username)
         return AuthRules(

@@ -70,7 +70,7 @@ class Policies:
         try:
             table = AuthTable.decode(content)
             for user in table.users:
-                rules = rules.created(user)
+                rules = rules.create_user(user)
             for acl in table.acls:
                 rules = rules.with_acl(acl)
         except (BadBody, AuthRefused) as error:
@@ -83,7 +83,7 @@ class Policies:
             user = UserInfo.decode(text.encode())
             if user.username not in self.rules.users:
                 named = UserInfo(username=user.username, password=user.password, user_type=SUPER)
-                self.rules = self.rules.created(named)
+                self.rules = self.rules.create_user(named)
                 self._context.store.write_note(FILE, _encode(self.rules))
         except (BadBody, AuthRefused) as error:
             detail = f'initAuthenticationUser is {{"username":"...","password":"..."}}: {error}'
@@ -139,10 +139,10 @@ class Policies:
                 continue
             self._writing = True
             write = partial(self._context.store.write_note, FILE, _encode(rules))
-            self._disk.submit(write, partial(self._written, call, rules))
+            self._disk.submit(write, partial(self._end_write, call, rules))
             return
 
-    def _written(self, call: RemotingCall, rules: AuthRules, error: BaseException | None) -> None:
+    def _end_write(self, call: RemotingCall, rules: AuthRules, error: BaseException | None) -> None:
         self._writing = False
         if isinstance(error, NoSpace):
             call.refuse(ResponseCode.SYSTEM_ERROR, f"nothing was changed: {error}")
@@ -157,13 +157,13 @@ class Policies:
     def _create_user(self, call: RemotingCall) -> None:
         user = self._user_of(call)
         if user is not None:
-            self._change(call, lambda rules: rules.created(user))
+            self._change(call, lambda rules: rules.create_user(user))
 
     @serves(RequestCode.AUTH_UPDATE_USER)
     def _update_user(self, call: RemotingCall) -> None:
         user = self._user_of(call)
         if user is not None:
-            self._change(call, lambda rules: rules.updated(user))
+            self._change(call, lambda rules: rules.update_user(user))
 
     def _user_of(self, call: RemotingCall) -> UserInfo | None:
         """Returns the user that a request describes; None if it is refused: only a super user makes or changes one."""
@@ -188,7 +188,7 @@ class Policies:
         if before is not None and before.is_super and not self._is_super(call):
             call.refuse(ResponseCode.SYSTEM_ERROR, "The super user can only be changed by super user")
             return
-        self._change(call, lambda rules: rules.deleted(header.username))
+        self._change(call, lambda rules: rules.delete_user(header.username))
 
     @serves(RequestCode.AUTH_CREATE_ACL)
     def _create_acl(self, call: RemotingCall) -> None:

@@ -36,7 +36,7 @@ def acl(*entries: PolicyEntryInfo, kind: str | None = None, subject: str = "User
 
 
 def rules_with(*acls: AclInfo, **user: Any) -> AuthRules:
-    rules = AuthRules().created(UserInfo(username="alice", password="alice's password", **user))
+    rules = AuthRules().create_user(UserInfo(username="alice", password="alice's password", **user))
     for each in acls:
         rules = rules.with_acl(each)
     return rules
@@ -63,7 +63,7 @@ def test_a_user_is_known_by_name_password_and_status() -> None:
         super_user.check(SEND, HOST, CLUSTER)
     with pytest.raises(AuthRefused, match="check signature failed"):
         super_user.check(attrs.evolve(ALICE.sign(SEND), body=b"another"), HOST, CLUSTER)
-    disabled = super_user.updated(UserInfo(username="alice", user_status="disable"))
+    disabled = super_user.update_user(UserInfo(username="alice", user_status="disable"))
     assert refusal(disabled) == "User:alice is disabled."
 
 
@@ -179,15 +179,15 @@ def test_a_request_needs_its_topics_and_groups_or_the_cluster(found: object, exp
 def test_users_are_made_changed_and_deleted_with_their_policies() -> None:
     rules = rules_with(acl(entry("Topic:orders", "Pub")))
     with pytest.raises(AuthChangeRefused, match="The user is existed"):
-        rules.created(UserInfo(username="alice", password="p"))
+        rules.create_user(UserInfo(username="alice", password="p"))
     for bad in (UserInfo(password="p"), UserInfo(username=" ", password="p"), UserInfo(username="b", password=" ")):
         with pytest.raises(AuthChangeRefused, match="can not be blank"):
-            rules.created(bad)
+            rules.create_user(bad)
     with pytest.raises(AuthChangeRefused, match="The user is not exist"):
-        rules.updated(UserInfo(username="bob", password="p"))
-    changed = rules.updated(UserInfo(username="alice", password="new"))
+        rules.update_user(UserInfo(username="bob", password="p"))
+    changed = rules.update_user(UserInfo(username="alice", password="new"))
     assert (changed.users["alice"].password, changed.users["alice"].is_super) == ("new", False)
-    assert rules.deleted("alice") == AuthRules()
+    assert rules.delete_user("alice") == AuthRules()
 
 
 def test_an_entry_takes_the_place_of_the_one_for_the_same_resource() -> None:

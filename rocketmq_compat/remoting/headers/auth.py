@@ -22,7 +22,7 @@ class AclRequestHeader(ExtHeader):
 
 
 class DeleteAclRequestHeader(ExtHeader):
-    """What a subject may do with a resource, or with all: AUTH_DELETE_ACL."""
+    """The policies of a subject for one resource, or for all: AUTH_DELETE_ACL."""
 
     subject: str | None = None
     policy_type: str | None = None
