@@ -216,6 +216,8 @@ class BrokerGroupState:
             changes = _unpack_changes(tables)
             (rows,) = rest if version == _VERSION else ([],)
             nexts = {(topic, queue_id): following for topic, queue_id, following in rows}
+            if not all(map(_is_count, (term, end, *nexts.values()))):
+                raise BadGroupCommand("a snapshot with a number that is none")
         except (TypeError, ValueError, BadBody) as error:
             raise BadGroupCommand(f"no snapshot: {error}") from None
         self.term, self.end, self.tables, self.nexts = term, end, GroupTables(), nexts
@@ -291,6 +293,12 @@ def _pack_changes(changes: TableChanges) -> list[Any]:
 
 def _unpack_changes(packed: list[Any]) -> TableChanges:
     topics, topic_version, groups, group_version, offsets, offset_version, delays = packed
+    named = [name for name, *_ in (*topics, *groups)] + [name for row in offsets for name in row[:2]]
+    counted = [number for row in offsets for number in row[2:] if number is not None]  # None: it is deleted
+    counted += [abs(level) for level, _ in delays] + [offset for _, offset in delays]
+    # Tables of other kinds would end each member later, where they are used.
+    if not all(type(name) is str for name in named) or not all(_is_count(number) for number in counted):
+        raise ValueError("a table has a name that is no text, or a number that is no offset")
     return TableChanges(
         {name: None if topic is None else TopicConfig.decode(topic) for name, topic in topics},
         _unpack_version(topic_version),
@@ -302,6 +310,10 @@ def _unpack_changes(packed: list[Any]) -> TableChanges:
     )
 
 
+def _is_count(number: object) -> bool:
+    return type(number) is int and 0 <= number < 2**63
+
+
 def _pack_version(version: DataVersion | None) -> list[int] | None:
     return None if version is None else [version.state_version, version.timestamp, version.counter]
 
@@ -310,4 +322,6 @@ def _unpack_version(packed: list[int] | None) -> DataVersion | None:
     if packed is None:
         return None
     state_version, timestamp, counter = packed
+    if not all(type(number) is int for number in packed):
+        raise ValueError("a version that is no number")
     return DataVersion(state_version=state_version, timestamp=timestamp, counter=counter)

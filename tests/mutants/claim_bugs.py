@@ -375,6 +375,13 @@ OF_ROCKETMQ = (
         "    if not 0 < number <= OFFSET_MAX:\n",
     ),
     unguard(
+        "claims-of-tables-of-any-kind",
+        "a leader may put text in the place of offsets",
+        "rocketmq_compat.raft_state",
+        " or not all(_is_count(number) for number in counted):",
+        ":",
+    ),
+    unguard(
         "claims-of-messages-that-are-none",
         "bytes that are no messages end every broker of a raft group",
         "rocketmq_compat.broker.raft_copy",
