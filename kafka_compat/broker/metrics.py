@@ -21,7 +21,10 @@ BROKERS: Final = Metric("quorumlog_kafka_brokers", "The brokers that are registe
 PARTITIONS: Final = Metric("quorumlog_kafka_partitions", "The partitions that this broker has a copy of.")
 LEADING: Final = Metric("quorumlog_kafka_leader_partitions", "The partitions that it leads.")
 UNDER_REPLICATED: Final = Metric(
-    "quorumlog_kafka_under_replicated_partitions", "Of those that it leads, the partitions with a copy out of sync."
+    "quorumlog_kafka_under_replicated_partitions", "Of those that it leads, the partitions with a copy out of sync, without the copies that a move adds."
+)
+REASSIGNING: Final = Metric(
+    "quorumlog_kafka_reassigning_partitions", "Of those, the partitions that are moving to other brokers."
 )
 UNDER_MIN_ISR: Final = Metric(
     "quorumlog_kafka_under_min_isr_partitions", "Of those, the partitions that acks=all cannot write to."
@@ -57,8 +60,11 @@ def replica_figures(hosted: Mapping[TopicPartition, LocalReplica], image: Cluste
     return [
         PARTITIONS(len(hosted)),
         LEADING(len(led)),
-        UNDER_REPLICATED(sum(len(state.isr) < len(state.replicas) for _, state in known)),
-        UNDER_MIN_ISR(sum(len(state.isr) < replica.settings.min_insync_replicas for replica, state in known)),
+        UNDER_REPLICATED(sum(len(state.isr) < len(state.original) for _, state in known)),
+        REASSIGNING(sum(state.is_moving for _, state in known)),
+        UNDER_MIN_ISR(
+            sum(len(state.isr) < min(replica.settings.min_insync_replicas, state.factor) for replica, state in known)
+        ),
         LOG_END(sum(replica.log.end_offset for replica in hosted.values())),
         DURABLE_END(sum(replica.log.durable_offset for replica in hosted.values())),
         HIGH_WATERMARK(sum(replica.high_watermark for replica in hosted.values())),

@@ -4,6 +4,7 @@ from typing import Any
 
 import attrs
 
+from kafka_compat.broker.metrics import REASSIGNING, UNDER_MIN_ISR, UNDER_REPLICATED, replica_figures
 from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.effects import AnswerProduce
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -88,3 +89,18 @@ def test_the_min_isr_is_held_to_the_lower_replication_factor_while_a_topic_grows
         (answer,) = broker.produce("t", acks=-1)
         assert isinstance(answer, AnswerProduce)
         assert answer.error is KafkaErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_a_partition_that_moves_is_no_under_replicated_one() -> None:
+    with world("min.insync.replicas=2") as broker:
+        broker.topic("t")
+
+        def figures() -> dict[str, float]:
+            names = {UNDER_REPLICATED.name, UNDER_MIN_ISR.name, REASSIGNING.name}
+            found = replica_figures(broker.replicas.hosted, broker.image)
+            return {each.metric.name: each.value for each in found if each.metric.name in names}
+
+        change(broker, replicas=(2, OWN), adding=(2,), removing=(OWN,))
+        assert figures() == {UNDER_REPLICATED.name: 0, UNDER_MIN_ISR.name: 0, REASSIGNING.name: 1}
+        change(broker, adding=(), removing=())
+        assert figures() == {UNDER_REPLICATED.name: 1, UNDER_MIN_ISR.name: 1, REASSIGNING.name: 0}

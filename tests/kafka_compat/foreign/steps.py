@@ -321,6 +321,16 @@ def move_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
             lacks="Error|Exception",
         )
     yield ForeignStep(
+        "kafka-configs, a throttle of replication",
+        plan.tool(
+            "kafka.admin.ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "1",
+            "--add-config", "leader.replication.throttled.rate=1000",
+        ),
+        "it is refused",
+        r"leader\.replication\.throttled\.rate",
+        status=1,
+    )  # fmt: skip
+    yield ForeignStep(
         "kafka-reassign-partitions --list",
         plan.tool(tool, "--list"),
         "nothing moves",
