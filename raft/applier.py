@@ -31,7 +31,7 @@ from raft.model import NO_INDEX, NO_POSITION, Entry, EntryKind, LogIndex, LogSta
 from raft.pending_reads import PendingReads
 from raft.requests import Request, refuse
 from raft.results import RecordBatch
-from raft.state_machine import CheckedMachine, PartialMachine, SnapshotMachine, StateMachine
+from raft.state_machine import AssigningMachine, CheckedMachine, PartialMachine, SnapshotMachine, StateMachine
 from raft.storage import RaftStorage
 
 NO_ROOM_S: Final = 1.0
@@ -113,6 +113,13 @@ class Applier:
     def lacks(self) -> str:
         """Names the content that the machine is still to fetch from other members; empty if it has all."""
         return self._machine.lacks if isinstance(self._machine, PartialMachine) else ""
+
+    @property
+    def assigned(self) -> dict[str, str]:
+        """Names by member what it keeps besides the log."""
+        machine = self._machine
+        named = machine.assigned if isinstance(machine, AssigningMachine) else {}
+        return {str(member): what for member, what in named.items()}
 
     # ---------------------------------------------------------------- applying
 

@@ -327,6 +327,7 @@ class RaftDriver:
             "directory_ids": {str(node): number for node, number in core.configuration.directory_ids.items()},
             "followers": self._followers(),
             "lacks": self._applier.lacks,
+            "assigned": self._applier.assigned,
             **self._environment.turns.figures(),
         }
 

@@ -10,7 +10,7 @@ start, since the command is in the log and cannot be taken out: only a corrected
 invalid commands, and a command that fails in the present state must have a result for that, or raise `InvalidRequest`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
 
@@ -80,3 +80,15 @@ class PartialMachine(StateMachine, Protocol):
     @property
     def lacks(self) -> str:
         """Names the missing content, for an operator; empty if nothing is missing."""
+
+
+@runtime_checkable
+class AssigningMachine(StateMachine, Protocol):
+    """A machine that gives members something to keep besides the log, which a member that left would take with it.
+
+    An operator's command lets no member leave that still keeps something.
+    """
+
+    @property
+    def assigned(self) -> Mapping[int, str]:
+        """Names by member what it keeps and how to take it away, for an operator; a member that keeps nothing is left out."""

@@ -106,6 +106,10 @@ class Members:
             return 0.0
         return float(self.status["followers"].get(str(node), {}).get("silent_s", 0.0))
 
+    def kept_by(self, node: int) -> str:
+        """Returns what a node keeps besides the log, and how to take it away; empty if it keeps nothing."""
+        return str(self.status.get("assigned", {}).get(str(node), ""))
+
     def kind(self, node: int) -> str:
         """Returns what a node is in the group."""
         if node in self.status["learners"]:
@@ -329,6 +333,9 @@ class Operator:
         if node not in members.nodes:
             self.say(f"node {node} is no member")
             return
+        kept = members.kept_by(node)
+        if kept:
+            raise NotDone(self._text(f"node {node} is still needed", kept, f"then go on: {self.again}"))
         if node in members.voters:
             await self._require_whole(node, members)
         await self.change(Remove(node))

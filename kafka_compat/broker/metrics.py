@@ -21,7 +21,8 @@ BROKERS: Final = Metric("quorumlog_kafka_brokers", "The brokers that are registe
 PARTITIONS: Final = Metric("quorumlog_kafka_partitions", "The partitions that this broker has a copy of.")
 LEADING: Final = Metric("quorumlog_kafka_leader_partitions", "The partitions that it leads.")
 UNDER_REPLICATED: Final = Metric(
-    "quorumlog_kafka_under_replicated_partitions", "Of those that it leads, the partitions with a copy out of sync, without the copies that a move adds."
+    "quorumlog_kafka_under_replicated_partitions",
+    "Of those that it leads, the partitions with a copy out of sync, without the copies that a move adds.",
 )
 REASSIGNING: Final = Metric(
     "quorumlog_kafka_reassigning_partitions", "Of those, the partitions that are moving to other brokers."

@@ -5,6 +5,7 @@ leaves all its ISRs at once. `apply` makes all decisions that depend on the stat
 `check` refuses only bytes that are not a command. After `apply` or `restore`, `drain_changes` returns the changes.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -124,6 +125,19 @@ class MetadataMachine:
                 return str(self.image.index).encode()
             case MetadataQuery.SNAPSHOT:
                 return self.snapshot()
+
+    @property
+    def assigned(self) -> dict[int, str]:
+        """The copies of each broker, which it takes with it if it leaves; see `raft.state_machine.AssigningMachine`."""
+        counts: Counter[int] = Counter()
+        for topic in self.image.topics.values():
+            for state in topic.partitions:
+                counts.update(state.replicas)
+        return {
+            broker: f"it has copies of {count} partitions; move them first, and wait for that: "
+            f"quorumlog topics reassign --replace {broker}=ID --execute"
+            for broker, count in sorted(counts.items())
+        }
 
     def snapshot(self) -> bytes:
         """Returns the image as bytes; equal for equal images."""

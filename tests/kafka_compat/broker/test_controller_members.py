@@ -1,5 +1,10 @@
 """The controllers are a raft group on the brokers' ports: its members, and who leads, change by raft's own client."""
 
+import pytest
+
+from jepsen_like.operate.log import GroupAccess
+from jepsen_like.operate.members import Operator
+from jepsen_like.operate.outcomes import NotDone
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.client import Client
 from raft.errors import Busy, OutcomeUnknown
@@ -92,3 +97,21 @@ async def test_a_broker_that_joins_is_found_by_the_others_serves_and_takes_the_p
         await brokers.running[1].broker.serving.wait()
         async with brokers.client(1) as client:
             assert await client.create("after", 2) is NONE
+
+
+async def test_a_broker_that_has_copies_does_not_leave() -> None:
+    async with cluster() as brokers:
+        async with brokers.client(1) as kafka:
+            assert await kafka.create("t", 3, 2) is NONE
+        access = GroupAccess(tuple(brokers.addresses.values()), "c", 5.0, secret=brokers.secret)
+        async with access.client() as client:
+            operator = Operator(access, client, "quorumlog member remove 3")
+            with pytest.raises(
+                NotDone, match=r"node 3 is still needed.*copies of 2 partitions.*reassign --replace 3=ID"
+            ):
+                await operator.remove(3)
+            assert (await operator.members()).voters == [1, 2, 3]
+            async with brokers.client(1) as kafka:
+                assert await kafka.delete("t") is NONE
+            await operator.remove(3)
+            assert (await operator.members()).voters == [1, 2]
