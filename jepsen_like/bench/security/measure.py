@@ -55,7 +55,7 @@ class SecurityPlan:
 
     def arguments(self) -> str:
         """The flags that say the same."""
-        before = "" if self.before is None else f" --before {self.before}"
+        before = "" if self.before is None else " --before PYTHON"
         counts = f"--repeats {self.repeats} --seconds {self.seconds:g} --seed {self.seed}"
         return f"--systems {','.join(self.systems)}{before} {counts}"
 
