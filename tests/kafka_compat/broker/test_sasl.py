@@ -105,7 +105,7 @@ async def test_a_guessed_password_keeps_no_other_client_waiting(monkeypatch: pyt
 
     def salt(*given: Any) -> bytes:
         begun.set()
-        may_end.wait(5)
+        may_end.wait(20)
         return salted(*given)
 
     async with (
