@@ -81,8 +81,8 @@ class ScramExchange:
             raise SaslRefused("an authorization id that is not the user's", detail)
         credential = self._users.find(user, self._mechanism)
         known = credential or self._invent(user)
-        nonce = found["nonce"] + self._users.nonce()
-        answer = f"r={nonce},s={_text(known.salt)},i={known.iterations}"
+        nonce = self._users.nonce()
+        answer = f"r={found['nonce']}{nonce},s={_text(known.salt)},i={known.iterations}"
         self._conversation = _Conversation(
             user, credential, nonce, _text(found["gs2"].encode()), f"{found['bare']},{answer}"
         )
@@ -96,7 +96,7 @@ class ScramExchange:
         found = _FINAL.fullmatch(text)
         if found is None:
             raise SaslRefused("a final message that is none of SCRAM")
-        if found["nonce"] != begun.nonce or found["channel"] != begun.channel:
+        if not found["nonce"].endswith(begun.nonce) or found["channel"] != begun.channel:
             raise SaslRefused("a final message of another exchange", self._invalid)
         message = f"{begun.first_messages},{found['bare']}".encode()
         if begun.credential is None or not _fits(self._mechanism, begun.credential, message, found["proof"]):
@@ -117,6 +117,10 @@ class _Conversation:
     user: str
     credential: ScramCredential | None
     nonce: str
+    """That of this side, with which the client's final one ends.
+
+    As in Kafka: librdkafka before 2.6.1 puts its own nonce before both once more. The proof covers all of it.
+    """
     channel: str
     """The client's header, as its final message repeats it."""
     first_messages: str

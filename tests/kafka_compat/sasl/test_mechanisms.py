@@ -46,13 +46,13 @@ class ScramClient:
         self.first = f"n={name},r={nonce}"
         return (self.header + self.first).encode()
 
-    def finish(self, challenge: bytes) -> bytes:
+    def finish(self, challenge: bytes, nonce: str | None = None) -> bytes:
         fields = dict(part.split("=", 1) for part in challenge.decode().split(","))
         name = self.mechanism.hash_name
         salt, iterations = base64.b64decode(fields["s"]), int(fields["i"])
         salted = hashlib.pbkdf2_hmac(name, self.password.encode(), salt, iterations)
         client_key = hmac.digest(salted, b"Client Key", name)
-        bare = f"c={base64.b64encode(self.header.encode()).decode()},r={fields['r']}"
+        bare = f"c={base64.b64encode(self.header.encode()).decode()},r={nonce or fields['r']}"
         message = f"{self.first},{challenge.decode()},{bare}".encode()
         signature = hmac.digest(hashlib.new(name, client_key).digest(), message, name)
         proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
@@ -132,6 +132,16 @@ def test_a_credential_of_one_mechanism_is_none_of_the_other() -> None:
     server = ScramExchange(SHA_512, users(("alice", SHA_256, credential(SHA_256, "pass"))))
     with pytest.raises(SaslRefused):
         exchange(server, ScramClient(SHA_512, "alice", "pass"))
+
+
+@BOTH
+def test_a_client_that_repeats_its_nonce_is_let_in_as_kafka_does(mechanism: ScramMechanism) -> None:
+    """As librdkafka did before 2.6.1."""
+    server = ScramExchange(mechanism, users(("alice", mechanism, credential(mechanism, "pencil"))))
+    client = ScramClient(mechanism, "alice", "pencil")
+    challenge = server.step(0, client.begin()).message
+    final = client.finish(challenge, nonce=f"clientnonceclientnonce{NONCE}")
+    assert server.step(0, final).identity is not None
 
 
 def test_a_conversation_of_another_time_header_or_nonce_proves_nothing() -> None:
