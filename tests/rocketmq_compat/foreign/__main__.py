@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.rocketmq_compat.foreign.clients import ClientMissing, java_classpath, javascript_modules
-from tests.rocketmq_compat.foreign.cluster import MessageCluster, broker_group, broker_pairs
-from tests.rocketmq_compat.foreign.steps import ForeignPlan, ForeignStep, group_steps, pair_steps
+from tests.rocketmq_compat.foreign.cluster import MessageCluster, broker_group, broker_pairs, guarded_broker
+from tests.rocketmq_compat.foreign.steps import ForeignPlan, ForeignStep, group_steps, guarded_steps, pair_steps
 
 WITHIN_S = 180.0
 SHOWN = 2500
@@ -31,6 +31,7 @@ Opens = Callable[[Path], AbstractContextManager[MessageCluster]]
 PARTS: dict[str, tuple[Opens, Callable[[ForeignPlan], Iterator[ForeignStep]]]] = {
     "pairs": (broker_pairs, pair_steps),
     "raft": (broker_group, group_steps),
+    "users": (guarded_broker, guarded_steps),
 }
 
 
@@ -83,7 +84,8 @@ def main(part: str | None, only: str) -> None:
         if part not in (None, name):
             continue
         with tempfile.TemporaryDirectory(prefix="foreign-") as home, opens(Path(home)) as cluster:
-            for step in steps_of(ForeignPlan(cluster.names, f"foreign-{time.time_ns() // 10**6}", classpath)):
+            topic = f"foreign-{time.time_ns() // 10**6}"
+            for step in steps_of(ForeignPlan(cluster.names, topic, classpath, Path(home))):
                 if only not in step.name:
                     continue
                 if without_javascript and step.needs_node:

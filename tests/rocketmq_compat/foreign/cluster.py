@@ -19,6 +19,7 @@ from jepsen_like.testing.rocketmq.copies import registered_at
 PAIRS: Final = ("broker-a", "broker-b")
 RAFT_GROUP: Final = "broker-r"
 RAFT_SIZE: Final = 3
+ROOT: Final = ("root", "root-password")
 SERVES_WITHIN_S: Final = 30.0
 OF_BROKERS: Final = (
     "registerNameServerPeriod=1000",
@@ -120,6 +121,18 @@ def broker_pairs(home: Path) -> Iterator[MessageCluster]:
             for broker_id, role in enumerate(("SYNC_MASTER", "SLAVE"))
         ]
         with _serving(home, listen, words) as cluster:
+            yield cluster
+
+
+@contextmanager
+def guarded_broker(home: Path) -> Iterator[MessageCluster]:
+    """One broker with users and policies; the first user is `ROOT`, whose keys the tool finds in `home`."""
+    (home / "conf").mkdir()
+    (home / "conf" / "tools.yml").write_text(f"accessKey: {ROOT[0]}\nsecretKey: {ROOT[1]}\n")
+    first = f'{{"username":"{ROOT[0]}","password":"{ROOT[1]}"}}'
+    with ReservedPorts(3) as reserved:
+        users = ("authenticationEnabled=true", "authorizationEnabled=true", f"initAuthenticationUser={first}")
+        with _serving(home, reserved.ports[:2], [(f"haListenPort={reserved.ports[2]}", *users)]) as cluster:
             yield cluster
 
 

@@ -52,6 +52,8 @@ class ForeignPlan:
     names: str
     topic: str
     classpath: str
+    home: Path = Path()
+    """The tool looks here for `conf/tools.yml`, the keys of its account."""
 
     def java(self, *arguments: str) -> tuple[str, ...]:
         """A JVM that compiles little starts faster."""
@@ -59,7 +61,7 @@ class ForeignPlan:
 
     def tool(self, name: str, *arguments: str) -> tuple[str, ...]:
         """A command of mqadmin."""
-        return self.java(TOOL, name, "-n", self.names, *arguments)
+        return self.java(f"-Drocketmq.home.dir={self.home}", TOOL, name, "-n", self.names, *arguments)
 
     def topic_made(self, topic: str) -> ForeignStep:
         """It has as many queues at each master."""
@@ -161,3 +163,37 @@ def admin_steps(plan: ForeignPlan, topic: str) -> Iterator[ForeignStep]:
 def group_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
     """Against three brokers that elect their master."""
     yield from program_steps(plan, "failover", f"{plan.topic}-raft", kills=RAFT_GROUP)
+
+
+def guarded_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """Against a broker with users and policies, as its first user."""
+    of_all, alice = ("-c", CLUSTER), ("-s", "User:alice")
+    user, resource = ("-u", "alice"), ("-r", "Topic:orders*")
+    every: tuple[tuple[str, tuple[str, ...], str, str], ...] = (
+        ("createUser", (*user, "-p", "alice-password", "-t", "Normal"), "made", "^create user to .* success"),
+        ("listUser", (), "both users", "^alice +alice-password +Normal +enable"),
+        (
+            "createAcl",
+            (*alice, *resource, "-a", "Pub,Sub", "-d", "Allow", "-i", "127.0.0.1"),
+            "made",
+            "^create acl to .* success",
+        ),
+        ("getAcl", alice, "the entry", r"^User:alice +Custom +Topic:orders\* +\[Pub, Sub\] +\[127.0.0.1\] +Allow"),
+        ("updateAcl", (*alice, *resource, "-a", "Pub", "-d", "Deny"), "changed", "^update acl to .* success"),
+        ("listAcl", alice, "the changed entry", r"^User:alice +Custom +Topic:orders\* +\[Pub\] .* Deny"),
+        ("updateUser", (*user, "-s", "disable"), "changed", "^update user to .* success"),
+        ("getUser", user, "disabled", "^alice .* disable"),
+        ("deleteAcl", (*alice, *resource), "deleted", "^delete acl to .* success"),
+        ("deleteUser", user, "deleted", "^delete user to .* success"),
+        ("updateTopic", ("-t", "orders"), "made, by an account that may", "^create topic to .* success"),
+    )
+    for name, arguments, shows, pattern in every:
+        yield ForeignStep(f"mqadmin {name}, as a user", plan.tool(name, *of_all, *arguments), shows, pattern)
+    stranger = attrs.evolve(plan, home=Path("/nonexistent")).tool("updateTopic", *of_all, "-t", "more")
+    yield ForeignStep(
+        "mqadmin updateTopic, as no user",
+        stranger,
+        "no permission",
+        "CODE: 16 +DESC: username cannot be null",
+        lacks="success",
+    )
