@@ -142,6 +142,7 @@ class Housekeeping:
                 high_watermark=hosted.decider.last_stable_offset,
                 now_ms=self._context.wall_ms(),
                 delete_retention_ms=settings.delete_retention_ms,
+                aborted=tuple(hosted.decider.log.producers.transactions.aborted),
             )
             if found is not None:
                 self._steps, self._compacting = found.steps(), hosted

@@ -4,17 +4,24 @@ It reads the log below the high watermark, and rewrites the sealed segments ther
 leaves when a newer one has its key, and is durable: a loss of power must not take both. A deletion (a record without
 a value) leaves when it is older than `delete.retention.ms`, together with everything that it deleted. Offsets stay as
 they are, so there are gaps. A batch with unreadable records stays as it is.
+
+It must not read beyond the last stable offset: then all transactions in its reach are decided. Records of an aborted
+one leave, and count for no key. The marker of a committed one leaves when it is as old as a deletion may be, and no
+record of its transaction is left. Markers of aborted ones stay, because readers are told of those by them.
 """
 
 import contextlib
 import threading
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 
-from kafka_compat.protocol.batch_header import InvalidBatch, read_batch_header
+from kafka_compat.markers import read_marker
+from kafka_compat.partition.model import AbortedTransaction
+from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, read_batch_header
 from kafka_compat.records import KafkaRecord, encode_kept, read_records
 from kafka_compat.storage.partition_log import PartitionLog
 from log.batch import StoredBatch
@@ -29,6 +36,44 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 @attrs.define
+class _Transactions:
+    """The transactions of a log, as one walk from its start sees them."""
+
+    aborted: dict[int, list[tuple[int, int]]]
+    """First offset and marker's offset of the aborted ones by producer id, ascending."""
+    left: dict[int, int] = attrs.field(factory=dict)
+    """By producer id: the records that stay of its transaction so far."""
+
+    @classmethod
+    def of(cls, aborted: Sequence[AbortedTransaction]) -> "_Transactions":
+        """Returns them at the start of a walk."""
+        by_producer: dict[int, list[tuple[int, int]]] = {}
+        for each in aborted:
+            by_producer.setdefault(each.producer_id, []).append((each.first_offset, each.last_offset))
+        return cls(by_producer)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Returns True if the records of a batch do not count."""
+        if not header.is_transactional:
+            return False
+        spans = self.aborted.get(header.producer_id, [])
+        at = bisect_right(spans, header.base_offset, key=lambda each: each[0]) - 1
+        return at >= 0 and header.base_offset <= spans[at][1]
+
+    def note_left(self, header: BatchHeader, count: int) -> None:
+        """Count the records of a batch that stay."""
+        if header.is_transactional:
+            self.left[header.producer_id] = self.left.get(header.producer_id, 0) + count
+
+    def ends_nothing(self, header: BatchHeader, batch: memoryview | bytes) -> bool:
+        """Returns True if a control batch commits a transaction of which nothing is left; ends the transaction."""
+        marker = read_marker(header, batch)
+        if marker is None:
+            return False
+        return self.left.pop(header.producer_id, 0) == 0 and marker.commits
+
+
+@attrs.define
 class Compaction:
     """One pass over one log. `steps` carries it out; afterwards the counts show its effect.
 
@@ -40,6 +85,8 @@ class Compaction:
     now_ms: int
     delete_retention_ms: int
     keys_max: int = KEYS_MAX
+    aborted: Sequence[AbortedTransaction] = ()
+    """All aborted transactions of the log."""
     done: bool = False
     kept: int = 0
     """Records of the rewritten segments that stay."""
@@ -105,8 +152,11 @@ class Compaction:
 
     def _find_newest(self, changes: int) -> Iterator[None]:
         end = min(self.high_watermark, self.log.durable_offset)
+        transactions = _Transactions.of(self.aborted)
         for batches in self._chunks(self.log.start_offset, end):
             for batch in batches:
+                if self.aborted and transactions.is_aborted(read_batch_header(_bytes_of(batch))):
+                    continue
                 for record in _records_of(batch) or ():
                     if record.key is not None and record.offset < end:
                         self._newest[record.key] = record.offset
@@ -117,28 +167,55 @@ class Compaction:
         self._seen_offset = end
 
     def _count(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[None]:
+        transactions = _Transactions.of(self.aborted)
         for batches in self._chunks(run[0].first_offset, end):
             for batch in batches:
-                for record in _records_of(batch) or ():
-                    if not self._stays(record):
-                        self.removed += 1
-                        continue
-                    self.kept += 1
-                    if record.value is None and record.key is not None:
-                        oldest = self.oldest_deletion_ms
-                        self.oldest_deletion_ms = (
-                            record.timestamp_ms if oldest is None else min(oldest, record.timestamp_ms)
-                        )
+                self._count_batch(batch, transactions)
             yield None
             if self.log.changes != changes:
                 return
 
+    def _count_batch(self, batch: StoredBatch, transactions: _Transactions) -> None:
+        header = read_batch_header(_bytes_of(batch))
+        if header.is_control:
+            if transactions.ends_nothing(header, _bytes_of(batch)):
+                self._note_deletion(header.max_timestamp)
+                self.removed += self._is_old(header.max_timestamp)
+            return
+        records = _records_of(batch)
+        left = self._left_in(header, records, transactions)
+        transactions.note_left(header, header.count if records is None else len(left))
+        self.kept += len(left)
+        self.removed += len(records or ()) - len(left)
+        for record in left:
+            if record.value is None and record.key is not None:
+                self._note_deletion(record.timestamp_ms)
+
+    def _note_deletion(self, time_ms: int) -> None:
+        """Record a deletion, or a marker that ends nothing: one that stays is due when it is old."""
+        if not self._is_old(time_ms):
+            oldest = self.oldest_deletion_ms
+            self.oldest_deletion_ms = time_ms if oldest is None else min(oldest, time_ms)
+
+    def _is_old(self, time_ms: int) -> bool:
+        return time_ms < self.now_ms - self.delete_retention_ms
+
+    def _left_in(
+        self, header: BatchHeader, records: Sequence[KafkaRecord] | None, transactions: _Transactions
+    ) -> list[KafkaRecord]:
+        """Returns the records of a batch that stay."""
+        if records is None or transactions.is_aborted(header):
+            return []
+        return [each for each in records if self._stays(each)]
+
     def _rewrite(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[Callable[[], None]]:
         replacement = self.log.store_log.begin_replacement(run)
         work = _Work()
+        transactions = _Transactions.of(self.aborted)
         try:
             for batches in self._chunks(run[0].first_offset, end):
-                yield work.of(partial(replacement.write, list(filter(None, map(self._left_of, batches)))))
+                left = (self._left_of(each, transactions) for each in batches)
+                yield work.of(partial(replacement.write, [each for each in left if each is not None]))
                 if self.log.changes != changes:
                     break
             if self.log.changes == changes:
@@ -154,17 +231,23 @@ class Compaction:
         else:
             replacement.abandon()
 
-    def _left_of(self, batch: StoredBatch) -> StoredBatch | None:
+    def _left_of(self, batch: StoredBatch, transactions: _Transactions) -> StoredBatch | None:
         """Returns the compacted batch, or None if no record stays."""
+        header = read_batch_header(_bytes_of(batch))
+        if header.is_control:
+            gone = transactions.ends_nothing(header, _bytes_of(batch)) and self._is_old(header.max_timestamp)
+            return None if gone else batch
         records = _records_of(batch)
-        if records is None:
+        if records is None and not transactions.is_aborted(header):
+            transactions.note_left(header, header.count)
             return batch
-        left = [each for each in records if self._stays(each)]
-        if len(left) == len(records):
+        left = self._left_in(header, records, transactions)
+        transactions.note_left(header, len(left))
+        if records is not None and len(left) == len(records):
             return batch
         if not left:
             return None
-        payload = encode_kept(read_batch_header(_bytes_of(batch)), left)
+        payload = encode_kept(header, left)
         newest_ms = max(0, *(each.timestamp_ms for each in left))
         return StoredBatch.of(
             payload, base_offset=batch.base_offset, span=batch.span, epoch=batch.epoch, timestamp_ms=newest_ms
@@ -175,7 +258,7 @@ class Compaction:
             return True
         if self._newest[record.key] != record.offset:
             return False
-        return record.value is not None or record.timestamp_ms >= self.now_ms - self.delete_retention_ms
+        return record.value is not None or not self._is_old(record.timestamp_ms)
 
 
 @attrs.define
@@ -185,10 +268,16 @@ class Compactor:
     _passes: dict[str, Compaction] = attrs.field(factory=dict)
 
     def begin(
-        self, log: PartitionLog, *, high_watermark: int, now_ms: int, delete_retention_ms: int
+        self,
+        log: PartitionLog,
+        *,
+        high_watermark: int,
+        now_ms: int,
+        delete_retention_ms: int,
+        aborted: Sequence[AbortedTransaction] = (),
     ) -> Compaction | None:
         """Returns a pass over this log, to be carried out now, or None if the log is not worth one."""
-        compaction = Compaction(log, high_watermark, now_ms, delete_retention_ms)
+        compaction = Compaction(log, high_watermark, now_ms, delete_retention_ms, aborted=aborted)
         if not compaction.segments():
             return None
         before = self._passes.get(log.name)
@@ -243,8 +332,6 @@ def _records_of(batch: StoredBatch) -> list[KafkaRecord] | None:
     """Returns the records of a batch, or None if they are unreadable, or markers."""
     payload = _bytes_of(batch)
     try:
-        if read_batch_header(payload).is_control:
-            return None
-        return list(read_records(payload))
+        return None if read_batch_header(payload).is_control else list(read_records(payload))
     except InvalidBatch:
         return None

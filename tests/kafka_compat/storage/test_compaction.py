@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_compat.markers import Marker, encode_marker
+from kafka_compat.partition.model import AbortedTransaction
 from kafka_compat.protocol.batch_header import check_batch, encode_batch_header, read_batch_header
 from kafka_compat.records import KafkaRecord, encode_records, read_records
 from kafka_compat.storage import compaction as module
@@ -447,3 +449,62 @@ def test_a_pass_that_was_given_up_is_begun_again() -> None:
     compactor.forget(log.name)
     assert begin(compactor, log) is not None
     assert open_broker(memory_disk()).logs == {}
+
+
+# ---------------------------------------------------------------- transactions
+
+
+def transact(log: PartitionLog, producer: int, pairs: list[Pair], commits: bool | None, time_ms: int = 0) -> None:
+    """A batch of a producer's transaction, and unless `commits` is None its end, in a segment of their own."""
+    log.append_as_leader([encode_records(pairs, time_ms, producer=(producer, 0))], 0)
+    if commits is not None:
+        log.append_as_leader([encode_marker(Marker(producer, 0, commits, 0), time_ms)], 0)
+    log.roll()
+
+
+def left_of(log: PartitionLog) -> list[tuple[int, int, str]]:
+    """Offset, producer and content of each batch."""
+    headers = ((read_batch_header(each), each) for each in read_all(log))
+    return [
+        (
+            header.base_offset,
+            header.producer_id,
+            "marker" if header.is_control else str(list(read_records(each))[0].value),
+        )
+        for header, each in headers
+    ]
+
+
+def test_what_was_aborted_takes_no_ones_place_and_leaves() -> None:
+    store, log = new_log(memory_disk())
+    transact(log, 7, [(b"k", b"committed")], True)
+    transact(log, 7, [(b"k", b"aborted"), (b"l", b"aborted")], False)
+    transact(log, 8, [(b"other", b"last")], True)
+    store.flush()
+    compaction = Compaction(log, log.end_offset, 0, HOUR_MS, aborted=(AbortedTransaction(7, 2, 4),))
+    compaction.run()
+    assert left_of(log) == [
+        (0, 7, "b'committed'"),
+        (1, 7, "marker"),
+        (4, 7, "marker"),
+        (5, 8, "b'last'"),
+        (6, 8, "marker"),
+    ]
+    assert log.producers_on_disk().open == {}
+
+
+def test_a_marker_leaves_with_the_last_record_of_its_transaction_once_it_is_old() -> None:
+    """Before that, a restart would find the transaction open."""
+    store, log = new_log(memory_disk())
+    transact(log, 7, [(b"k", b"1"), (b"l", b"1")], True)
+    transact(log, 7, [(b"k", b"2")], True)
+    transact(log, 8, [(b"l", b"3")], True)
+    transact(log, 9, [(b"other", b"4")], True)
+    store.flush()
+    young = Compaction(log, log.end_offset, HOUR_MS, HOUR_MS)
+    young.run()
+    assert [each[0] for each in left_of(log)] == [2, 3, 4, 5, 6, 7, 8]
+    assert young.oldest_deletion_ms == 0
+    Compaction(log, log.end_offset, HOUR_MS + 1, HOUR_MS).run()
+    assert [each[0] for each in left_of(log)] == [3, 4, 5, 6, 7, 8]
+    assert (log.producers_on_disk().open, log.producers_on_disk().aborted) == ({}, [])
