@@ -16,6 +16,7 @@ K11 best copy              a leader that was elected by clean rules has every co
 K12 commands               what an administrator asks for is carried out once at most, and not after a refusal
 K13 moves                  a replica leaves when all that stay are in sync, or with the move that has added it; it
                            deletes its copy then, and not before
+K14 transactions           see `transactors`
 """
 
 from collections import Counter
@@ -47,7 +48,15 @@ from kafka_compat.controller.commands import (
 )
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.controller.machine import MetadataMachine
-from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, BrokerRegistration, LogEnd, PartitionState, TopicPartition
+from kafka_compat.model import (
+    INTERNAL_TOPICS,
+    NO_LEADER,
+    OFFSETS_TOPIC,
+    BrokerRegistration,
+    LogEnd,
+    PartitionState,
+    TopicPartition,
+)
 from kafka_compat.partition.effects import Effect, SendAlterPartition
 from kafka_compat.partition.events import Event
 from kafka_compat.partition.leader import LeaderReplica
@@ -56,6 +65,8 @@ from kafka_compat.partition.producer_state import BATCHES_KEPT
 from kafka_compat.records import KafkaRecord
 
 SEQUENCE_MAX = 2**31 - 1
+CLEAN_TOPICS = INTERNAL_TOPICS | {"ledger"}
+"""Topics without unclean elections, whatever the clients' topic has."""
 Report = Callable[[str, int, str], None]
 
 
@@ -85,7 +96,7 @@ class KafkaAudits:
     def min_isr(self, replica: LocalReplica) -> int:
         """Returns the effective min.insync.replicas, with the replication factor that a replica knows of."""
         least, state = self._knobs.min_isr, replica.decider.state
-        least = max(least, 2) if replica.partition.topic == OFFSETS_TOPIC else least
+        least = max(least, 2) if replica.partition.topic in INTERNAL_TOPICS else least
         return least if state is None else min(least, state.factor)
 
     def _truth(self, replica: LocalReplica) -> PartitionTruth | None:
@@ -221,7 +232,7 @@ class KafkaAudits:
         else:
             self.counts["unclean_elections"] += 1
             truth.unclean = True
-            if not self._knobs.unclean or partition.topic == OFFSETS_TOPIC:
+            if not self._knobs.unclean or partition.topic in CLEAN_TOPICS:
                 self._report("K4", state.leader, f"{partition}: it leads, and is not in the ISR {before.isr}")
             self._excuse(partition, truth, state.leader_epoch - 1)
 
@@ -332,10 +343,12 @@ class KafkaAudits:
         self.counts["appends"] += 1
         log = _view(broker, replica)
         info = log.batches[-1].info
-        if info.producer_id < 0:
+        if info.base_sequence < 0:
             return
         for other in reversed(log.batches[:-1]):
             if other.info.producer_id != info.producer_id or other.info.producer_epoch != info.producer_epoch:
+                continue
+            if other.info.base_sequence < 0:  # a marker
                 continue
             expected = (other.info.base_sequence + other.info.offset_count) & SEQUENCE_MAX
             if info.base_sequence != expected:
@@ -363,6 +376,9 @@ class KafkaAudits:
         wanted: dict[int, tuple[int, tuple[SequenceRange, ...]]] = {}
         for info in (batch.info for batch in log.batches if batch.info.producer_id >= 0):
             epoch, ranges = wanted.get(info.producer_id, (-1, ()))
+            if info.base_sequence < 0:  # a marker: it may raise the epoch
+                wanted[info.producer_id] = info.producer_epoch, ranges if epoch == info.producer_epoch else ()
+                continue
             last = (info.base_sequence + info.offset_count - 1) & SEQUENCE_MAX
             new = SequenceRange(info.base_sequence, last, info.base_offset, info.end_offset)
             kept = (*(ranges if epoch == info.producer_epoch else ()), new)[-BATCHES_KEPT:]
@@ -412,7 +428,7 @@ class KafkaAudits:
         truth = self.truths.get(replica.partition)
         if truth is None:
             return
-        if replica.partition.topic == OFFSETS_TOPIC:
+        if replica.partition.topic in INTERNAL_TOPICS:
             self._report("K8", broker.node, f"{replica.partition}: a compacted log loses what is below {offset}")
         high_watermark = replica.decider.high_watermark
         end = high_watermark if offset == NO_OFFSET else min(offset, high_watermark)

@@ -46,6 +46,8 @@ class Batches:
 def _read(content: bytes) -> LoggedBatch:
     header = read_batch_header(content)
     info = batch_info(header, content)
+    if header.is_control:
+        return LoggedBatch(info, "", content, (), header.max_timestamp)
     first, *others = read_records(content)
     if first.key is None:
         return LoggedBatch(info, (first.value or b"").decode(), content, (), header.max_timestamp)

@@ -93,6 +93,8 @@ class KafkaKnobs(Knobs):
     readers: int
     members: int
     """Members of the consumer group; 0: there is none."""
+    transactors: int
+    """Transactional producers; 0: there are no transactions."""
     alters: float
     """An administrator makes or deletes a topic, or changes a setting, and moves a partition, each this often, per second;
     0: there is none."""
@@ -149,6 +151,7 @@ KAFKA_CALM = KafkaKnobs(
     late=0.0,
     readers=0,
     members=0,
+    transactors=0,
     alters=0.0,
     trims=0.0,
 )
@@ -188,6 +191,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         commit_s=rng.choice((0.002, 0.01, 0.05)),
         election_s=rng.choice((0.1, 0.3, 0.8)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
+        transactors=stream(seed, "transactors").choice((0, 0, 1, 2, 3)),
         relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),
         **_local(rng),

@@ -15,11 +15,18 @@ from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTE
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
 from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
-from jepsen_like.simulation.kafka.logs import Batches
+from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch
 from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.transactors import (
+    LEDGER,
+    LEDGER_PARTITIONS,
+    CommittedReader,
+    SimulatedTransactor,
+    judge_transactions,
+)
 from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
@@ -36,7 +43,7 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
     encode_command,
 )
-from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
 
@@ -76,6 +83,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self._away_s: dict[int, float] = {}
         self._probes: dict[TopicPartition, SentBatch] = {}
         self.group = GroupTruth(lambda sentence: self.report("K10", 0, f"{GROUP} {sentence}"))
+        self.transactors = [SimulatedTransactor(self, knobs, number) for number in range(1, knobs.transactors + 1)]
+        self.reader = CommittedReader(self, knobs)
+        self._lost_transactions = False
+        """True if a loss with an excuse took a part of the ledger, or of what its coordinator knew."""
         self.members = [SimulatedMember(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
 
     def begin(self) -> None:
@@ -96,6 +107,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self.schedule(knobs.think_s * client.rng.random(), client.commit_or_fetch)
         for number, member in enumerate(self.members):
             self.schedule(0.1 * number, member.wake)
+        for number, transactor in enumerate(self.transactors):
+            self.schedule(0.1 + 0.1 * number, transactor.wake)
+        if self.transactors:
+            self.schedule(0.3, self.reader.wake)
         if knobs.alters:
             administrator = SimulatedAdministrator(self, knobs)
             self.schedule(1.0 / knobs.alters, administrator.wake)
@@ -118,10 +133,15 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             ("cleanup.policy", "compact"),
             ("segment.bytes", str(SEGMENT_BYTES)),
         )
+        transactional = (
+            NewTopic(LEDGER, bytes([3] * 16), LEDGER_PARTITIONS, factor),
+            NewTopic(TRANSACTIONS_TOPIC, bytes([4] * 16), 1, factor, configs=offsets_configs),
+        )
         yield CreateTopics(
             (
                 NewTopic(TOPIC, bytes([1] * 16), knobs.partitions, factor, configs=configs),
                 NewTopic(OFFSETS_TOPIC, bytes([2] * 16), 1, factor, configs=offsets_configs),
+                *(transactional if knobs.transactors else ()),
             ),
             seed=knobs.seed % 1000,
         )
@@ -294,6 +314,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self._end_at_once(broker, rng)
 
     def _on_excused(self, partition: TopicPartition, end: int) -> None:
+        if partition.topic in (LEDGER, TRANSACTIONS_TOPIC):
+            self._lost_transactions = True
         if partition.topic == OFFSETS_TOPIC:
             for client in (*self.clients, self.probe):
                 client.era += 1
@@ -399,6 +421,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                     ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:
                 yield f"{partition} ends at {sorted(ends)}"
+            if partition.topic == LEDGER and not self._lost_transactions:
+                leader = self.brokers[state.leader].parts.replicas.hosted.get(partition)
+                if leader is not None and leader.decider.log.producers.transactions.open:
+                    yield f"{partition} has an open transaction"
             if partition.topic == TOPIC:
                 sent = self._probes.get(partition)
                 if sent is None or sent.outcome is not SentOutcome.OK:
@@ -411,6 +437,17 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if self.finished and not any(each.oracle == "V-liveness" for each in self.violations):
             self.audits.judge()
             self._judge_clients()
+            if self.transactors and not self._lost_transactions:
+                self._judge_transactions()
+
+    def _judge_transactions(self) -> None:
+        logs: list[Sequence[LoggedBatch]] = []
+        for number in range(LEDGER_PARTITIONS):
+            partition = TopicPartition(LEDGER, number)
+            log = self.audits.log_of(self.audits.truths[partition].state.leader, partition)
+            logs.append([] if log is None else log.batches)
+        judge_transactions(self.transactors, self.reader, logs, lambda sentence: self.report("K14", 0, sentence))
+        self.counts["transactions_judged"] += sum(len(each.sent) for each in self.transactors)
 
     def _judge_clients(self) -> None:
         """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
@@ -434,6 +471,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals["commands"] = len(self.quorum.log)
         totals["coordinator_loads"] = sum(broker.all_loads for broker in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
+        totals["markers_resent"] = sum(broker.all_resent for broker in self.brokers.values())
         totals["generations"] = self.group.generations
         totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())
         return totals

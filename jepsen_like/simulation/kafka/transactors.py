@@ -1,0 +1,399 @@
+"""Transactional producers and a reader of committed records in a simulated Kafka cluster, and what is true of them.
+
+A transactor speaks version 0 or 2 of transactions. As a careful client of version 0 it raises its epoch when something
+of its last transaction may still be on its way: in that version nothing else keeps a late request out of the next one.
+At the end the logs of the leaders decide, marker by marker, what was committed (K14):
+
+- of a transaction everything is committed or nothing, as its producer was answered;
+- what a reader of committed records has read is committed.
+"""
+
+import enum
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from jepsen_like.simulation.kafka.broker import BEGIN_MS, SimulatedBroker
+from jepsen_like.simulation.kafka.logs import LoggedBatch
+from jepsen_like.simulation.kafka.swarm import KafkaKnobs
+from jepsen_like.simulation.kafka.wire import ClientWire
+from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.markers import read_marker
+from kafka_compat.model import TRANSACTIONS_TOPIC, TopicPartition
+from kafka_compat.partition.model import BatchKind
+from kafka_compat.protocol.api import Api
+from kafka_compat.protocol.apis.fetch import (
+    FETCH,
+    FetchPartition,
+    FetchPartitionResponse,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+)
+from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest
+from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, ProduceRequest, ProduceTopic
+from kafka_compat.protocol.apis.transactions import (
+    ADD_PARTITIONS_TO_TXN,
+    END_TXN,
+    AddPartitionsTopic,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+)
+from kafka_compat.protocol.batch_header import HEADER_BYTES, batch_headers, encode_batch_header, read_batch_header
+from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.records import encode_records, read_records
+
+if TYPE_CHECKING:
+    from jepsen_like.simulation.kafka.world import KafkaWorld
+
+LEDGER = "ledger"
+LEDGER_PARTITIONS = 2
+COORDINATOR = TopicPartition(TRANSACTIONS_TOPIC, 0)
+TRIES_MAX = 14
+COMMITS = 0.7
+FORGETS = 0.08
+"""The share of transactions whose producer forgets them: they time out."""
+TIMEOUT_MS = 1_500
+READ_COMMITTED = 1
+FETCH_VERSION = 7
+INIT_VERSION = 5
+_AGAIN = frozenset(
+    {
+        KafkaErrorCode.CONCURRENT_TRANSACTIONS,
+        KafkaErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaErrorCode.COORDINATOR_NOT_AVAILABLE,
+        KafkaErrorCode.NOT_COORDINATOR,
+        KafkaErrorCode.NOT_LEADER_OR_FOLLOWER,
+        KafkaErrorCode.NOT_ENOUGH_REPLICAS,
+        KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        KafkaErrorCode.REQUEST_TIMED_OUT,
+        KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        KafkaErrorCode.UNKNOWN_SERVER_ERROR,
+    }
+)
+
+
+class TransactionOutcome(enum.Enum):
+    """The outcome of a transaction as its producer knows it. Without a request to commit it cannot be committed."""
+
+    COMMITTED = "committed"
+    NOT_COMMITTED = "aborted"
+    UNKNOWN = "unknown"
+
+
+@attrs.define(eq=False)
+class SentTransaction:
+    """One transaction of a transactor."""
+
+    values: dict[TopicPartition, str]
+    acknowledged: set[str] = attrs.field(factory=set)
+    outcome: TransactionOutcome = TransactionOutcome.NOT_COMMITTED
+    is_forgotten: bool = False
+    """True if its producer never ends it."""
+
+
+class SimulatedTransactor:
+    """One transactional producer; several may share a transactional id, and fence each other."""
+
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs, number: int) -> None:
+        self.sent: list[SentTransaction] = []
+        self._world = world
+        self._knobs = knobs
+        self._number = number
+        self._rng = stream(knobs.seed, f"transactor/{number}")
+        self._wire = ClientWire(world, knobs, self._rng)
+        self._raises = self._rng.random() < 0.5
+        self._id = f"id-{number % 2}"
+        self._producer = (-1, -1)
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)
+        self._unsure = False
+        """True if a request of this transaction had no answer: it may arrive later."""
+
+    def wake(self) -> None:
+        """Begin, until the world heals."""
+        if not self._world.healed:
+            self._init()
+
+    # ---------------------------------------------------------------- requests
+
+    def _ask(
+        self,
+        to: TopicPartition,
+        api: Api[Any, Any],
+        version: int,
+        request: object,
+        error_of: Callable[[Any], int],
+        done: Callable[[KafkaErrorCode, Any], None],
+        tries: int = 1,
+    ) -> None:
+        """Ask the leader of a partition, again after errors that pass; `done` gets the last error."""
+        answered: list[object] = []
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            broker.serve(api, version, request, answers)
+
+        def on_answer(response: Any) -> None:
+            if answered:
+                return
+            answered.append(response)
+            error = KafkaErrorCode(error_of(response))
+            if error in _AGAIN:
+                again(error)
+            else:
+                done(error, response)
+
+        def on_timeout() -> None:
+            if not answered:
+                answered.append(None)
+                self._unsure = True
+                again(KafkaErrorCode.REQUEST_TIMED_OUT)
+
+        def again(error: KafkaErrorCode) -> None:
+            if tries >= TRIES_MAX:
+                done(error, None)
+            else:
+                self._later(self._ask, to, api, version, request, error_of, done, tries + 1)
+
+        self._wire.call(self._wire.leader(to), ask, on_answer)
+        self._world.schedule(self._world.now + 2 * self._knobs.request_s, on_timeout)
+
+    def _later(self, action: Callable[..., None], *arguments: object) -> None:
+        self._world.schedule(self._world.now + self._knobs.retry_s, action, *arguments)
+
+    # ---------------------------------------------------------------- a producer begins
+
+    def _init(self) -> None:
+        if self._world.healed:
+            return
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=TIMEOUT_MS)
+
+        def on_done(error: KafkaErrorCode, response: Any) -> None:
+            if error is not KafkaErrorCode.NONE:
+                self._later(self._init)
+                return
+            self._world.counts["transactors_begun"] += 1
+            self._become(response.producer_id, response.producer_epoch)
+            self._begin()
+
+        self._ask(COORDINATOR, INIT_PRODUCER_ID, INIT_VERSION, request, lambda each: int(each.error_code), on_done)
+
+    def _become(self, producer_id: int, epoch: int) -> None:
+        if (producer_id, epoch) != self._producer:
+            self._sequences.clear()
+        self._producer = producer_id, epoch
+
+    # ---------------------------------------------------------------- a transaction
+
+    def _begin(self) -> None:
+        if self._world.healed:
+            return
+        count = self._rng.randint(1, LEDGER_PARTITIONS)
+        chosen = self._rng.sample(range(LEDGER_PARTITIONS), count)
+        name = f"t{self._number}.{len(self.sent) + 1}"
+        transaction = SentTransaction({TopicPartition(LEDGER, each): f"{name}.{each}" for each in chosen})
+        self.sent.append(transaction)
+        self._unsure = False
+        if self._raises:
+            self._send(transaction)
+        else:
+            self._add(transaction)
+
+    def _add(self, transaction: SentTransaction) -> None:
+        topic = AddPartitionsTopic(name=LEDGER, partitions=tuple(each.partition for each in transaction.values))
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self._id,
+            v3_and_below_producer_id=self._producer[0],
+            v3_and_below_producer_epoch=self._producer[1],
+            v3_and_below_topics=(topic,),
+        )
+
+        def error_of(response: Any) -> int:
+            (result,) = response.results_by_topic_v3_and_below
+            return int(result.results_by_partition[0].partition_error_code)
+
+        def on_done(error: KafkaErrorCode, response: Any) -> None:
+            if error is KafkaErrorCode.NONE:
+                self._send(transaction)
+            else:
+                self._give_up(error)
+
+        self._ask(COORDINATOR, ADD_PARTITIONS_TO_TXN, 3, request, error_of, on_done)
+
+    def _send(self, transaction: SentTransaction) -> None:
+        transaction.is_forgotten = self._rng.random() < FORGETS
+        failed: list[KafkaErrorCode] = []
+        for partition, value in transaction.values.items():
+            self._produce(transaction, partition, value, failed)
+
+    def _produce(
+        self, transaction: SentTransaction, partition: TopicPartition, value: str, failed: list[KafkaErrorCode]
+    ) -> None:
+        producer, sequence = self._producer, self._sequences[partition]
+        self._sequences[partition] += 1
+        content = encode_records([(None, value.encode())], BEGIN_MS + int(self._world.now * 1000), producer=producer)
+        header = attrs.evolve(read_batch_header(content), base_sequence=sequence)
+        batch = encode_batch_header(header, content[HEADER_BYTES:]) + content[HEADER_BYTES:]
+        data = ProducePartition(index=partition.partition, records=memoryview(batch))
+        request = ProduceRequest(
+            transactional_id=self._id,
+            acks=-1,
+            timeout_ms=round(self._knobs.request_s * 1000),
+            topic_data=(ProduceTopic(name=LEDGER, partition_data=(data,)),),
+        )
+
+        def on_done(error: KafkaErrorCode, response: Any) -> None:
+            if producer != self._producer or failed:
+                return
+            if error is KafkaErrorCode.NONE:
+                transaction.acknowledged.add(value)
+                if len(transaction.acknowledged) < len(transaction.values):
+                    return
+                if transaction.is_forgotten:
+                    self._world.schedule(self._world.now + 2 * TIMEOUT_MS / 1000, self._init)
+                else:
+                    self._end(transaction, commits=self._rng.random() < COMMITS)
+                return
+            failed.append(error)
+            self._unsure = True
+            if error in (KafkaErrorCode.INVALID_PRODUCER_EPOCH, KafkaErrorCode.INVALID_PRODUCER_ID_MAPPING):
+                self._give_up(error)
+            else:
+                self._end(transaction, commits=False)
+
+        version = 12 if self._raises else 11
+        self._ask(
+            partition,
+            PRODUCE,
+            version,
+            request,
+            lambda each: int(each.responses[0].partition_responses[0].error_code),
+            on_done,
+        )
+
+    def _end(self, transaction: SentTransaction, *, commits: bool) -> None:
+        producer = self._producer
+        request = EndTxnRequest(
+            transactional_id=self._id, producer_id=producer[0], producer_epoch=producer[1], committed=commits
+        )
+        if commits:
+            transaction.outcome = TransactionOutcome.UNKNOWN
+
+        def on_done(error: KafkaErrorCode, response: Any) -> None:
+            if producer != self._producer:
+                return
+            if error is KafkaErrorCode.NONE:
+                self._world.counts["transactions_committed" if commits else "transactions_aborted"] += 1
+                if commits:
+                    transaction.outcome = TransactionOutcome.COMMITTED
+                if self._raises:
+                    self._become(response.producer_id, response.producer_epoch)
+                self._later(self._begin if self._raises or not self._unsure else self._init)
+                return
+            self._give_up(error)
+
+        version = 5 if self._raises else 3
+        self._ask(COORDINATOR, END_TXN, version, request, lambda each: int(each.error_code), on_done)
+
+    def _give_up(self, error: KafkaErrorCode) -> None:
+        if error in (KafkaErrorCode.PRODUCER_FENCED, KafkaErrorCode.INVALID_PRODUCER_EPOCH):
+            self._world.counts["transactors_fenced"] += 1
+        self._producer = (-1, -1)
+        self._later(self._init)
+
+
+class CommittedReader:
+    """Reads the ledger at `read_committed`, as a client does, and remembers what it was given."""
+
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs) -> None:
+        self.seen: dict[str, TopicPartition] = {}
+        self._world = world
+        self._knobs = knobs
+        self._wire = ClientWire(world, knobs, stream(knobs.seed, "committed"))
+        self._position: Counter[TopicPartition] = Counter()
+        self._turn = 0
+
+    def wake(self) -> None:
+        """Fetch from one partition after the other, until the world heals."""
+        if self._world.healed:
+            return
+        self._world.schedule(self._world.now + self._knobs.think_s + self._knobs.fetch_wait_s, self.wake)
+        self._turn += 1
+        partition = TopicPartition(LEDGER, self._turn % LEDGER_PARTITIONS)
+        offset = self._position[partition]
+        asked = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=4000)
+        request = FetchRequest(
+            max_wait_ms=0,
+            min_bytes=0,
+            isolation_level=READ_COMMITTED,
+            topics=(FetchTopic(topic=LEDGER, partitions=(asked,)),),
+        )
+
+        def ask(broker: SimulatedBroker, answers: Callable[..., None]) -> None:
+            broker.serve(FETCH, FETCH_VERSION, request, answers)
+
+        def on_answer(response: FetchResponse) -> None:
+            answer = response.responses[0].partitions[0]
+            if answer.error_code == KafkaErrorCode.NONE and offset == self._position[partition]:
+                self._take(partition, answer)
+
+        self._wire.call(self._wire.leader(partition), ask, on_answer)
+
+    def _take(self, partition: TopicPartition, answer: FetchPartitionResponse) -> None:
+        waiting = sorted((each.first_offset, each.producer_id) for each in answer.aborted_transactions or ())
+        aborted: set[int] = set()
+        assert not isinstance(answer.records, tuple), "what was decoded is one buffer"
+        records = memoryview(answer.records or b"")
+        for at, header in batch_headers(records):
+            while waiting and waiting[0][0] <= header.base_offset:
+                aborted.add(waiting.pop(0)[1])
+            batch = records[at : at + header.size]
+            self._position[partition] = header.end_offset
+            if header.is_control:
+                marker = read_marker(header, batch)
+                if marker is not None and not marker.commits:
+                    aborted.discard(marker.producer_id)
+            elif header.producer_id not in aborted or not header.is_transactional:
+                self._world.counts["committed_reads"] += 1
+                for record in read_records(batch):
+                    self.seen[(record.value or b"").decode()] = partition
+
+
+def outcomes_of(batches: Sequence[LoggedBatch]) -> Iterator[tuple[str, BatchKind]]:
+    """Yields each value of a log's transactions with the marker that ended it; TRANSACTIONAL if none did."""
+    open_: dict[int, list[str]] = defaultdict(list)
+    for batch in batches:
+        info = batch.info
+        if info.kind is BatchKind.TRANSACTIONAL:
+            open_[info.producer_id].append(batch.value)
+        elif info.kind is not BatchKind.PLAIN:
+            yield from ((value, info.kind) for value in open_.pop(info.producer_id, ()))
+    for values in open_.values():
+        yield from ((value, BatchKind.TRANSACTIONAL) for value in values)
+
+
+def judge_transactions(
+    transactors: Sequence[SimulatedTransactor],
+    reader: CommittedReader,
+    logs: Sequence[Sequence[LoggedBatch]],
+    report: Callable[[str], None],
+) -> None:
+    """Report each transaction that is torn, or other than its producer was answered, and each wrong read."""
+    found = dict(each for batches in logs for each in outcomes_of(batches))
+    committed = {value for value, kind in found.items() if kind is BatchKind.COMMIT}
+    for transaction in (each for transactor in transactors for each in transactor.sent):
+        values = set(transaction.values.values())
+        there = values & committed
+        match transaction.outcome:
+            case TransactionOutcome.COMMITTED if there != values:
+                report(f"{sorted(values - there)} is not committed, and its producer was answered that it is")
+            case TransactionOutcome.NOT_COMMITTED if there:
+                report(f"{sorted(there)} is committed, and its producer did not commit it")
+            case TransactionOutcome.UNKNOWN if there not in (values, set()):
+                report(f"of {sorted(values)} only {sorted(there)} is committed")
+            case _:
+                pass
+    for value, partition in reader.seen.items():
+        if value not in committed:
+            report(f"{value} of {partition} was read as committed, and is not")
