@@ -12,6 +12,7 @@ from tests.mutants.kafka_bugs import KAFKA_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
 from tests.mutants.kafka_move_bugs import KAFKA_MOVE_BUGS
+from tests.mutants.kafka_transaction_bugs import KAFKA_TRANSACTION_BUGS
 from tests.mutants.member_bugs import MEMBER_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
 from tests.mutants.operator_bugs import OPERATOR_BUGS
@@ -634,6 +635,7 @@ ALL: Sequence[Mutant] = (
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
     *KAFKA_MOVE_BUGS,
+    *KAFKA_TRANSACTION_BUGS,
     *KAFKA_HOST_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,

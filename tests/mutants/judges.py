@@ -104,6 +104,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "controller/test_liveness",
         "broker/test_moved_replicas",
         "coordinator/test_conversations",
+        "transactions/test_conversations",
         "storage/test_broker_store",
         "broker/test_log_reports",
     )

@@ -471,6 +471,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals["commands"] = len(self.quorum.log)
         totals["coordinator_loads"] = sum(broker.all_loads for broker in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
+        totals["transactions_timed_out"] = totals["told_transaction_timed_out"]
         totals["markers_resent"] = sum(broker.all_resent for broker in self.brokers.values())
         totals["generations"] = self.group.generations
         totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())

@@ -469,7 +469,7 @@ def left_of(log: PartitionLog) -> list[tuple[int, int, str]]:
         (
             header.base_offset,
             header.producer_id,
-            "marker" if header.is_control else str(list(read_records(each))[0].value),
+            "marker" if header.is_control else str(next(iter(read_records(each))).value),
         )
         for header, each in headers
     ]
