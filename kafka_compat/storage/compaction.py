@@ -7,7 +7,7 @@ they are, so there are gaps. A batch with unreadable records stays as it is.
 
 It must not read beyond the last stable offset: then all transactions in its reach are decided. Records of an aborted
 one leave, and count for no key. The marker of a committed one leaves when it is as old as a deletion may be, and no
-record of its transaction is left. Markers of aborted ones stay, because readers are told of those by them.
+record of its transaction is left. Markers of aborted ones stay, because readers know those by them.
 """
 
 import contextlib
@@ -183,7 +183,7 @@ class Compaction:
                 self.removed += self._is_old(header.max_timestamp)
             return
         records = _records_of(batch)
-        left = self._left_in(header, records, transactions)
+        left = self._select(header, records, transactions)
         transactions.note_left(header, header.count if records is None else len(left))
         self.kept += len(left)
         self.removed += len(records or ()) - len(left)
@@ -200,7 +200,7 @@ class Compaction:
     def _is_old(self, time_ms: int) -> bool:
         return time_ms < self.now_ms - self.delete_retention_ms
 
-    def _left_in(
+    def _select(
         self, header: BatchHeader, records: Sequence[KafkaRecord] | None, transactions: _Transactions
     ) -> list[KafkaRecord]:
         """Returns the records of a batch that stay."""
@@ -241,7 +241,7 @@ class Compaction:
         if records is None and not transactions.is_aborted(header):
             transactions.note_left(header, header.count)
             return batch
-        left = self._left_in(header, records, transactions)
+        left = self._select(header, records, transactions)
         transactions.note_left(header, len(left))
         if records is not None and len(left) == len(records):
             return batch

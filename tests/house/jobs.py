@@ -22,7 +22,7 @@ WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.FaultRecord": 19,
     "jepsen_like.Findings": 22,
     "jepsen_like.KafkaClient": 19,
-    "jepsen_like.KafkaKnobs": 35,
+    "jepsen_like.KafkaKnobs": 24,
     "jepsen_like.NodeProcess": 19,
     "jepsen_like.Op": 16,
     "jepsen_like.RaftExplorer": 23,

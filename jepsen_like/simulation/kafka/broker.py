@@ -146,7 +146,7 @@ class SimulatedBroker(SimulatedProcess):
         """True while its operating system answers for it."""
         self._backups: list[tuple[MemoryDisk, tuple[int, bytes] | None]] = []
         """The disk and the snapshot soon after the last processes began to serve, the newest last."""
-        self._loads = self._resent = 0
+        self._loads = 0
         self.machine = MetadataMachine()
         self.parts: BrokerParts
         self.store: BrokerStore
@@ -179,11 +179,6 @@ class SimulatedBroker(SimulatedProcess):
     def all_loads(self) -> int:
         """The logs that its coordinators have loaded, in all of its lives."""
         return self._loads + (self.parts.coordinators.loads if self.up else 0)
-
-    @property
-    def all_resent(self) -> int:
-        """The markers that its coordinators have sent again, in all of its lives."""
-        return self._resent + (self.parts.coordinators.sender.resent if self.up else 0)
 
     @property
     def incarnation(self) -> bytes:
@@ -326,7 +321,7 @@ class SimulatedBroker(SimulatedProcess):
 
     def _vanish(self) -> None:
         self._loads += self.parts.coordinators.loads
-        self._resent += self.parts.coordinators.sender.resent
+        self._world.counts["markers_resent"] += self.parts.coordinators.sender.resent
         self.end_life()
         self._disk_queue.clear()
         self._quorum.on_stopped(self.node)

@@ -34,7 +34,34 @@ KAFKA_TELLING = frozenset(
 
 
 @attrs.frozen(kw_only=True)
-class KafkaKnobs(Knobs):
+class ClientKnobs(Knobs):
+    """The load of clients and administrators on a simulated Kafka cluster. Seconds of virtual time, probabilities from 0 to 1."""
+
+    acks_all: float
+    """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
+    idempotent: float
+    burst: int
+    """A producer has at most this many batches on their way."""
+    think_s: float
+    retry_s: float
+    request_s: float
+    """A client waits this long for an answer; a produce request may wait so long at the broker, too."""
+    late: float
+    """The probability that a request or answer of a client is late by up to three request timeouts, or lost."""
+    readers: int
+    members: int
+    """Members of the consumer group; 0: there is none."""
+    transactors: int
+    """Transactional producers; 0: there are no transactions."""
+    alters: float
+    """An administrator makes or deletes a topic, or changes a setting, and moves a partition, each this often, per second;
+    0: there is none."""
+    trims: float
+    """Retention or DeleteRecords cuts a log this often, per second."""
+
+
+@attrs.frozen(kw_only=True)
+class KafkaKnobs(ClientKnobs):
     """Everything that one seed decides. Seconds of virtual time, probabilities from 0 to 1."""
 
     replication_factor: int
@@ -79,27 +106,6 @@ class KafkaKnobs(Knobs):
     """The probability that a broker that starts has a snapshot of the metadata."""
     relapses: float
     """The probability that a starting broker ends, or loses its controller, as it opens its logs or soon after."""
-    acks_all: float
-    """The share of producers with acks=all; others have acks=1 or, seldom, 0."""
-    idempotent: float
-    burst: int
-    """A producer has at most this many batches on their way."""
-    think_s: float
-    retry_s: float
-    request_s: float
-    """A client waits this long for an answer; a produce request may wait so long at the broker, too."""
-    late: float
-    """The probability that a request or answer of a client is late by up to three request timeouts, or lost."""
-    readers: int
-    members: int
-    """Members of the consumer group; 0: there is none."""
-    transactors: int
-    """Transactional producers; 0: there are no transactions."""
-    alters: float
-    """An administrator makes or deletes a topic, or changes a setting, and moves a partition, each this often, per second;
-    0: there is none."""
-    trims: float
-    """Retention or DeleteRecords cuts a log this often, per second."""
 
     @property
     def patience_s(self) -> float:

@@ -10,7 +10,7 @@ At the end the logs of the leaders decide, marker by marker, what was committed 
 
 import enum
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,6 +20,7 @@ from jepsen_like.simulation.kafka.logs import LoggedBatch
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kafka.wire import ClientWire
 from jepsen_like.simulation.kernel.streams import stream
+from kafka_compat.controller.commands import NewTopic
 from kafka_compat.markers import read_marker
 from kafka_compat.model import TRANSACTIONS_TOPIC, TopicPartition
 from kafka_compat.partition.model import BatchKind
@@ -373,16 +374,55 @@ def outcomes_of(batches: Sequence[LoggedBatch]) -> Iterator[tuple[str, BatchKind
         yield from ((value, BatchKind.TRANSACTIONAL) for value in values)
 
 
+class TransactionLedger:
+    """The transactors of a world and the reader of what they commit."""
+
+    def __init__(self, world: "KafkaWorld", knobs: KafkaKnobs) -> None:
+        self.is_excused = False
+        """True if a loss with an excuse took a part of the ledger, or of what its coordinator knew."""
+        self._transactors = [SimulatedTransactor(world, knobs, number) for number in range(1, knobs.transactors + 1)]
+        self._reader = CommittedReader(world, knobs)
+
+    def begin(self, schedule: Callable[..., None]) -> None:
+        """Let all begin."""
+        for number, transactor in enumerate(self._transactors):
+            schedule(0.1 + 0.1 * number, transactor.wake)
+        if self._transactors:
+            schedule(0.3, self._reader.wake)
+
+    def topics(self, factor: int, configs: tuple[tuple[str, str], ...]) -> tuple[NewTopic, ...]:
+        """Returns its topics; `configs` are those of an internal one."""
+        if not self._transactors:
+            return ()
+        return (
+            NewTopic(LEDGER, bytes([3] * 16), LEDGER_PARTITIONS, factor),
+            NewTopic(TRANSACTIONS_TOPIC, bytes([4] * 16), 1, factor, configs=configs),
+        )
+
+    def excuse(self, partition: TopicPartition) -> None:
+        """A partition has lost something, with an excuse."""
+        self.is_excused |= partition.topic in (LEDGER, TRANSACTIONS_TOPIC)
+
+    def judge(self, log_of: Callable[[TopicPartition], Sequence[LoggedBatch]], report: Callable[[str], None]) -> int:
+        """Report each transaction that is torn or not as its producer knows it. Returns how many were judged."""
+        if self.is_excused or not self._transactors:
+            return 0
+        logs = [log_of(TopicPartition(LEDGER, number)) for number in range(LEDGER_PARTITIONS)]
+        sent = [each for transactor in self._transactors for each in transactor.sent]
+        judge_transactions(sent, self._reader.seen, logs, report)
+        return len(sent)
+
+
 def judge_transactions(
-    transactors: Sequence[SimulatedTransactor],
-    reader: CommittedReader,
+    sent: Sequence[SentTransaction],
+    seen: Mapping[str, TopicPartition],
     logs: Sequence[Sequence[LoggedBatch]],
     report: Callable[[str], None],
 ) -> None:
     """Report each transaction that is torn, or other than its producer was answered, and each wrong read."""
     found = dict(each for batches in logs for each in outcomes_of(batches))
     committed = {value for value, kind in found.items() if kind is BatchKind.COMMIT}
-    for transaction in (each for transactor in transactors for each in transactor.sent):
+    for transaction in sent:
         values = set(transaction.values.values())
         there = values & committed
         match transaction.outcome:
@@ -394,6 +434,6 @@ def judge_transactions(
                 report(f"of {sorted(values)} only {sorted(there)} is committed")
             case _:
                 pass
-    for value, partition in reader.seen.items():
+    for value, partition in seen.items():
         if value not in committed:
             report(f"{value} of {partition} was read as committed, and is not")

@@ -9,6 +9,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import attrs
+
 from jepsen_like.simulation.kafka.administrator import SimulatedAdministrator
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker, build_settings
@@ -20,13 +22,7 @@ from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.transactors import (
-    LEDGER,
-    LEDGER_PARTITIONS,
-    CommittedReader,
-    SimulatedTransactor,
-    judge_transactions,
-)
+from jepsen_like.simulation.kafka.transactors import LEDGER, TransactionLedger
 from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
@@ -43,7 +39,7 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
     encode_command,
 )
-from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
 
@@ -56,6 +52,14 @@ OLDER_DISK, WHOLE_DISK = 0.7, 0.3
 """The probability that what vanishes is all since a backup, if there is one, or else the whole disk."""
 SOON_S = (0.03, 0.3)
 """A relapse comes so soon after a start."""
+
+
+@attrs.define
+class _Starts:
+    """The fates of brokers before their next starts, by node."""
+
+    spoils: dict[int, FaultKind] = attrs.field(factory=dict)
+    away_s: dict[int, float] = attrs.field(factory=dict)
 
 
 class KafkaWorld(SimulatedWorld[KafkaKnobs]):
@@ -79,14 +83,10 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self.clients = [KafkaClient(self, knobs, number) for number in range(1, knobs.clients + 1)]
         self.probe = KafkaClient(self, knobs, PROBE_CLIENT)
         self.probe.idempotent, self.probe.acks = False, -1
-        self._spoils: dict[int, FaultKind] = {}
-        self._away_s: dict[int, float] = {}
+        self._starts = _Starts()
         self._probes: dict[TopicPartition, SentBatch] = {}
         self.group = GroupTruth(lambda sentence: self.report("K10", 0, f"{GROUP} {sentence}"))
-        self.transactors = [SimulatedTransactor(self, knobs, number) for number in range(1, knobs.transactors + 1)]
-        self.reader = CommittedReader(self, knobs)
-        self._lost_transactions = False
-        """True if a loss with an excuse took a part of the ledger, or of what its coordinator knew."""
+        self.ledger = TransactionLedger(self, knobs)
         self.members = [SimulatedMember(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
 
     def begin(self) -> None:
@@ -107,10 +107,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self.schedule(knobs.think_s * client.rng.random(), client.commit_or_fetch)
         for number, member in enumerate(self.members):
             self.schedule(0.1 * number, member.wake)
-        for number, transactor in enumerate(self.transactors):
-            self.schedule(0.1 + 0.1 * number, transactor.wake)
-        if self.transactors:
-            self.schedule(0.3, self.reader.wake)
+        self.ledger.begin(self.schedule)
         if knobs.alters:
             administrator = SimulatedAdministrator(self, knobs)
             self.schedule(1.0 / knobs.alters, administrator.wake)
@@ -133,15 +130,11 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             ("cleanup.policy", "compact"),
             ("segment.bytes", str(SEGMENT_BYTES)),
         )
-        transactional = (
-            NewTopic(LEDGER, bytes([3] * 16), LEDGER_PARTITIONS, factor),
-            NewTopic(TRANSACTIONS_TOPIC, bytes([4] * 16), 1, factor, configs=offsets_configs),
-        )
         yield CreateTopics(
             (
                 NewTopic(TOPIC, bytes([1] * 16), knobs.partitions, factor, configs=configs),
                 NewTopic(OFFSETS_TOPIC, bytes([2] * 16), 1, factor, configs=offsets_configs),
-                *(transactional if knobs.transactors else ()),
+                *self.ledger.topics(factor, offsets_configs),
             ),
             seed=knobs.seed % 1000,
         )
@@ -225,7 +218,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
 
     def spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
         """Damage a disk, let parts of it vanish, or cut the power once more, before the next start."""
-        self._spoils[broker.node] = fault
+        self._starts.spoils[broker.node] = fault
 
     def _spoil(self, broker: SimulatedBroker, fault: FaultKind) -> None:
         """Damage or wipe the disk of a broker that is down, or cut its power."""
@@ -255,12 +248,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """A broker has shut down in good order; it is to start again."""
         self.counts["shutdowns"] += 1
         self.note("has shut down", broker.node)
-        self.schedule(self.now + self._away_s.pop(broker.node, 0.3), self._start, broker)
+        self.schedule(self.now + self._starts.away_s.pop(broker.node, 0.3), self._start, broker)
 
     def shut_down(self, broker: SimulatedBroker, back_after_s: float) -> None:
         """Ask a process to end, and kill it if it does not; start it again after a while."""
         self.note("asked to shut down", broker.node)
-        self._away_s[broker.node] = back_after_s
+        self._starts.away_s[broker.node] = back_after_s
         broker.take(broker.shut_down)
         self.schedule(self.now + 1.0, self._end_of_patience, broker, broker.process, back_after_s)
 
@@ -271,7 +264,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _start(self, broker: SimulatedBroker) -> None:
         if broker.up:
             return
-        fault = self._spoils.pop(broker.node, None)
+        fault = self._starts.spoils.pop(broker.node, None)
         if fault is not None:
             self._spoil(broker, fault)
         self.counts["restarts"] += 1
@@ -314,8 +307,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                 self._end_at_once(broker, rng)
 
     def _on_excused(self, partition: TopicPartition, end: int) -> None:
-        if partition.topic in (LEDGER, TRANSACTIONS_TOPIC):
-            self._lost_transactions = True
+        self.ledger.excuse(partition)
         if partition.topic == OFFSETS_TOPIC:
             for client in (*self.clients, self.probe):
                 client.era += 1
@@ -421,7 +413,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                     ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:
                 yield f"{partition} ends at {sorted(ends)}"
-            if partition.topic == LEDGER and not self._lost_transactions:
+            if partition.topic == LEDGER and not self.ledger.is_excused:
                 leader = self.brokers[state.leader].parts.replicas.hosted.get(partition)
                 if leader is not None and leader.decider.log.producers.transactions.open:
                     yield f"{partition} has an open transaction"
@@ -437,17 +429,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if self.finished and not any(each.oracle == "V-liveness" for each in self.violations):
             self.audits.judge()
             self._judge_clients()
-            if self.transactors and not self._lost_transactions:
-                self._judge_transactions()
+            judged = self.ledger.judge(self._batches_of, lambda sentence: self.report("K14", 0, sentence))
+            self.counts["transactions_judged"] += judged
 
-    def _judge_transactions(self) -> None:
-        logs: list[Sequence[LoggedBatch]] = []
-        for number in range(LEDGER_PARTITIONS):
-            partition = TopicPartition(LEDGER, number)
-            log = self.audits.log_of(self.audits.truths[partition].state.leader, partition)
-            logs.append([] if log is None else log.batches)
-        judge_transactions(self.transactors, self.reader, logs, lambda sentence: self.report("K14", 0, sentence))
-        self.counts["transactions_judged"] += sum(len(each.sent) for each in self.transactors)
+    def _batches_of(self, partition: TopicPartition) -> Sequence[LoggedBatch]:
+        log = self.audits.log_of(self.audits.truths[partition].state.leader, partition)
+        return () if log is None else log.batches
 
     def _judge_clients(self) -> None:
         """The black box: what failed for certain is in no log; nothing that was sent once is there twice."""
@@ -472,7 +459,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         totals["coordinator_loads"] = sum(broker.all_loads for broker in self.brokers.values())
         totals["excused_losses"] = sum(truth.losses for truth in self.audits.truths.values())
         totals["transactions_timed_out"] = totals["told_transaction_timed_out"]
-        totals["markers_resent"] = sum(broker.all_resent for broker in self.brokers.values())
+        totals["markers_resent"] += sum(
+            broker.parts.coordinators.sender.resent for broker in self.brokers.values() if broker.up
+        )
         totals["generations"] = self.group.generations
         totals["committed_entries"] = sum(truth.end for truth in self.audits.truths.values())
         return totals
