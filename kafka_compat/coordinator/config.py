@@ -5,7 +5,7 @@ from log.values import frozen
 
 @frozen
 class CoordinatorConfig:
-    """The settings of a group coordinator. Each is Kafka's broker setting of the same name; times are milliseconds."""
+    """The settings of a group coordinator. Each is Kafka's broker setting of the same name, but for `groups_max`; times are milliseconds."""
 
     group_min_session_timeout_ms: int = 6_000
     group_max_session_timeout_ms: int = 1_800_000
@@ -13,6 +13,8 @@ class CoordinatorConfig:
     """The time that the first rebalance of an empty group waits for more members; 0 does not wait."""
     group_max_size: int = 2**31 - 1
     """Members of one group; also the bound of member ids that were given out and have not joined yet (KIP-394)."""
+    groups_max: int = 10_000
+    """Groups of one coordinator, which is one partition of the offsets topic. A bound of memory that Kafka lacks."""
     offset_metadata_max_bytes: int = 4_096
     """`offset.metadata.max.bytes`: the longest metadata of a committed offset, in characters, as Kafka counts it."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000

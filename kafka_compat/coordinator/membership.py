@@ -56,6 +56,8 @@ class Membership:
         if error is KafkaErrorCode.NONE and group is None:
             if member_id:
                 error = KafkaErrorCode.UNKNOWN_MEMBER_ID
+            elif len(self.groups) >= self.config.groups_max:
+                error = KafkaErrorCode.GROUP_MAX_SIZE_REACHED
             else:
                 group = ClassicGroup(request.group_id, state_time_ms=self.out.time_ms)
         if error is not KafkaErrorCode.NONE or group is None:

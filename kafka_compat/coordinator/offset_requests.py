@@ -67,6 +67,8 @@ class OffsetRequests:
         """Answers a commit that is refused, and writes any other. Returns the group, if it is known."""
         group = self.groups.get(request.group_id)
         error = _commit_refusal(event.version, request, group)
+        if group is None and error is KafkaErrorCode.NONE and len(self.groups) >= self.config.groups_max:
+            error = KafkaErrorCode.GROUP_MAX_SIZE_REACHED
         if error is not KafkaErrorCode.NONE:
             self.out.answer(event.token, commit_response(request, error))
             return group

@@ -196,6 +196,13 @@ class KvChanged:
     value: str | None
 
 
+@frozen
+class KvRefused:
+    """The answer to a value for which there is no room."""
+
+    reason: str
+
+
 NamesrvEffect = (
     RegistrationAccepted
     | RegistrationRefused
@@ -205,4 +212,5 @@ NamesrvEffect = (
     | BrokerRemoved
     | CloseBrokerConnection
     | KvChanged
+    | KvRefused
 )

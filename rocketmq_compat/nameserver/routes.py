@@ -13,7 +13,7 @@ Three rules differ:
 - An older master (lower state version) never replaces a newer one that is registered, however often it registers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, assert_never
 
 import attrs
@@ -34,6 +34,7 @@ from rocketmq_compat.nameserver.events import (
     KvChanged,
     KvDeletion,
     KvPut,
+    KvRefused,
     NamesrvEffect,
     NamesrvEvent,
     RegistrationAccepted,
@@ -59,6 +60,11 @@ from rocketmq_compat.remoting.bodies import (
 MASTER_ID: Final = 0
 ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 """The namespace of values that pin the queues of ordered topics."""
+VALUES_MAX: Final = 10_000
+VALUES_CHARACTERS_MAX: Final = 4 * 1024 * 1024
+"""The bounds of what administrators store: keys, and the characters of all of it."""
+QUEUES_MAX: Final = 1_000_000
+"""Topics, each counted for every broker name that has it."""
 BROKERS_MAX: Final = 4096
 """The most brokers in all; registrations above it would only cost memory."""
 
@@ -89,8 +95,17 @@ class RouteTable:
     `kv` are the values that administrators stored before the start, by namespace and key.
     """
 
-    def __init__(self, kv: Mapping[str, Mapping[str, str]] | None = None, *, brokers_max: int = BROKERS_MAX) -> None:
+    def __init__(
+        self,
+        kv: Mapping[str, Mapping[str, str]] | None = None,
+        *,
+        brokers_max: int = BROKERS_MAX,
+        queues_max: int = QUEUES_MAX,
+        values_max: int = VALUES_MAX,
+    ) -> None:
         self._brokers_max = brokers_max
+        self._queues_max = queues_max
+        self._values_max = values_max
         self._groups: dict[str, _BrokerGroup] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         """By topic and broker name."""
@@ -136,6 +151,8 @@ class RouteTable:
             case WritePermChange(broker_name, is_writable):
                 return [TopicsChanged(self._change_perm(broker_name, is_writable=is_writable))]
             case KvPut(namespace, key, value):
+                if (reason := self._value_refusal(event)) is not None:
+                    return [KvRefused(reason)]
                 self._kv.setdefault(namespace, {})[key] = value
                 return [KvChanged(namespace, key, value)]
             case KvDeletion(namespace, key):
@@ -151,6 +168,8 @@ class RouteTable:
         before = None if group is None else group.members.get(broker.broker_id)
         version = DataVersion() if event.topics is None else event.topics.data_version
         reason = self._refusal(broker, group, before, version)
+        if reason is None and event.topics is not None and (before is None or before.version != version):
+            reason = self._topics_refusal(event.topics.topic_config_table)
         if reason is not None:
             return [RegistrationRefused(reason)]
         effects: list[NamesrvEffect] = []
@@ -193,6 +212,12 @@ class RouteTable:
             return f"{self._brokers_max} brokers have registered, no more are taken"
         return None
 
+    def _topics_refusal(self, topics: Collection[str]) -> str | None:
+        """Returns the reason to refuse topics of a broker, or None."""
+        if sum(map(len, self._topics.values())) + len(topics) > self._queues_max:
+            return f"brokers have registered {self._queues_max} topics, no more are taken"
+        return None
+
     @staticmethod
     def _accept(broker: BrokerIdentity, group: _BrokerGroup) -> RegistrationAccepted:
         master = group.members.get(MASTER_ID)
@@ -220,6 +245,8 @@ class RouteTable:
         for data in event.queues:
             if data.broker_name not in self._groups:
                 return RegistrationRefused(f"no broker has registered as {data.broker_name}")
+        if event.topic not in self._topics and (reason := self._topics_refusal((event.topic,))) is not None:
+            return RegistrationRefused(reason)
         for data in event.queues:
             if data.read_queue_nums or data.write_queue_nums:
                 self._topics.setdefault(event.topic, {})[data.broker_name] = data
@@ -287,6 +314,18 @@ class RouteTable:
                 queues[name] = evolve(data, perm=perm)
                 count += 1
         return count
+
+    def _value_refusal(self, event: KvPut) -> str | None:
+        """Returns the reason to refuse a value, or None."""
+        size = len(event.namespace) + len(event.key) + len(event.value)
+        kept = sum(len(name) + len(key) + len(value) for name, each in self._kv.items() for key, value in each.items())
+        count = sum(map(len, self._kv.values()))
+        is_new = event.key not in self._kv.get(event.namespace, {})
+        if kept + size > VALUES_CHARACTERS_MAX or (is_new and count >= self._values_max):
+            return (
+                f"values have {VALUES_CHARACTERS_MAX} characters and {self._values_max} keys at most, no more are taken"
+            )
+        return None
 
     def _delete_value(self, namespace: str, key: str) -> list[NamesrvEffect]:
         values = self._kv.get(namespace, {})

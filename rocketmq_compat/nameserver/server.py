@@ -38,6 +38,7 @@ from rocketmq_compat.nameserver.events import (
     KvChanged,
     KvDeletion,
     KvPut,
+    KvRefused,
     NamesrvEffect,
     NamesrvEvent,
     RegistrationAccepted,
@@ -394,7 +395,7 @@ class NameServer:
     def _store(self, call: RemotingCall, event: KvPut | KvDeletion) -> None:
         before = self.table.value(event.namespace, event.key)
         try:
-            self._step(event)
+            effects = self._step(event)
         except NoSpace as error:  # the file is as it was, and so is the table again
             undone = (
                 KvDeletion(event.namespace, event.key) if before is None else KvPut(event.namespace, event.key, before)
@@ -402,7 +403,11 @@ class NameServer:
             self.table.step(self._clock(), undone)
             call.refuse(ResponseCode.SYSTEM_ERROR, str(error))
         else:
-            call.answer()
+            match effects:
+                case [KvRefused(reason)]:
+                    call.refuse(ResponseCode.SYSTEM_ERROR, reason)
+                case _:
+                    call.answer()
 
     def _values(self, call: RemotingCall) -> None:
         namespace = GetKvListRequestHeader.read(call.request.ext).namespace

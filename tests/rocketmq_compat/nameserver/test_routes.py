@@ -21,6 +21,7 @@ from rocketmq_compat.nameserver.events import (
     KvChanged,
     KvDeletion,
     KvPut,
+    KvRefused,
     NamesrvEffect,
     NamesrvEvent,
     RegistrationAccepted,
@@ -31,7 +32,7 @@ from rocketmq_compat.nameserver.events import (
     TopicsChanged,
     WritePermChange,
 )
-from rocketmq_compat.nameserver.routes import ORDER_TOPIC_CONFIG, RouteTable
+from rocketmq_compat.nameserver.routes import ORDER_TOPIC_CONFIG, VALUES_CHARACTERS_MAX, RouteTable
 from rocketmq_compat.remoting.bodies import DataVersion, QueueData, TopicConfig, TopicConfigSerializeWrapper
 from tests.examples import examples
 
@@ -226,6 +227,25 @@ def test_brokers_are_bounded(world: World) -> None:
     (refused,) = world.register(B0)
     assert isinstance(refused, RegistrationRefused)
     assert world.register(A0, topics("t"))[-1] == RegistrationAccepted()
+
+
+def test_topics_are_bounded(world: World) -> None:
+    world.table = RouteTable(queues_max=3)
+    world.register(A0, topics("t", "u"))
+    (refused,) = world.register(B0, topics("t", "u"))
+    assert refused == RegistrationRefused("brokers have registered 3 topics, no more are taken")
+    assert world.register(B0, topics("t"))[-1] == RegistrationAccepted()
+    assert world.addresses("t") == {"a": {0: "h:1"}, "b": {0: B0.address}}
+
+
+def test_values_are_bounded_in_number_and_in_size(world: World) -> None:
+    assert isinstance(world.step(KvPut("n", "k", "x" * VALUES_CHARACTERS_MAX))[0], KvRefused)
+    world.table = RouteTable(values_max=2)
+    world.step(KvPut("n", "0", "x"))
+    world.step(KvPut("o", "1", "x"))
+    assert isinstance(world.step(KvPut("n", "more", "x"))[0], KvRefused)
+    world.step(KvDeletion("n", "0"))
+    assert world.step(KvPut("n", "more", "x")) == [KvChanged("n", "more", "x")]
 
 
 def test_a_deleted_topic_leaves_the_routes(world: World) -> None:
