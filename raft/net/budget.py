@@ -5,8 +5,8 @@ answer, answers that have not left, and what the connection costs by itself. It 
 flush, so a record costs nothing.
 
 At the limit nothing more is read, so senders feel TCP's back-pressure, until an eighth of it is free again. Members of
-the cluster keep a quarter of the total: the others stop at three. A stranger may still send what a proof needs, out of
-that quarter, because it may be a member.
+the cluster keep a quarter of the total: the others stop at three. Those that hold little go on, out of half of that
+quarter: a stranger may be a member, and a client that asks for little should not wait for those that hoard.
 
 Back-pressure does not help against those who never finish a frame or never read: they are closed. Of those that hold
 no less than an equal share go, the youngest first,
@@ -30,8 +30,8 @@ MEMBERS_SHARE: Final = 4
 """Members keep one of so many parts of the total."""
 FREED_SHARE: Final = 8
 """Reading goes on when one of so many parts of a limit is free."""
-GREETING_BYTES: Final = 64 * 1024
-"""A stranger may have so much, and is read in such pieces, while others find no room: more than a handshake needs."""
+LITTLE_BYTES: Final = 64 * 1024
+"""A connection that holds less than this, and than 1/64 of the total, goes on for a while; a handshake needs no more."""
 PATIENCE_S: Final = 1.0
 LOOK_S: Final = 0.1
 """While room is short, this often it all is counted again, and looked for those that are to be closed."""
@@ -78,7 +78,7 @@ class Holder(Protocol):
         """Returns the bytes that it holds now."""
 
     def read_on(self) -> None:
-        """Read again after it was held up."""
+        """Read again, and take what was read, after it was held up."""
 
     def close(self, reason: str) -> None:
         """Close it, after which it is not in the budget any more."""
@@ -116,8 +116,8 @@ class Budget:
         self.shortages = 0
         self.crowded_out = 0
         """Connections that were closed to make room."""
-        self._total = self.limits.total_bytes
-        self._others_max = self.limits.others_bytes
+        self._others_max = limits.others_bytes
+        self._little = min(LITTLE_BYTES, limits.total_bytes // 64)
         self._holders: dict[Holder, None] = {}
         """The oldest first."""
         self._held_up: dict[Holder, None] = {}
@@ -161,7 +161,7 @@ class Budget:
         if change > 0:
             used = self.members_bytes + self.others_bytes
             self.peak_bytes = max(self.peak_bytes, used)
-            if not self.is_short and (self.others_bytes >= self._others_max or used >= self._total):
+            if not self.is_short and (self.others_bytes >= self._others_max or used >= self.limits.total_bytes):
                 self.is_short = True
                 self.shortages += 1
                 for notify in self.on_short:
@@ -171,7 +171,7 @@ class Budget:
 
     def _end_shortage(self) -> None:
         used = self.members_bytes + self.others_bytes
-        if self.others_bytes > _resume_at(self._others_max) or used > _resume_at(self._total):
+        if self.others_bytes > _resume_at(self._others_max) or used > _resume_at(self.limits.total_bytes):
             return
         self.is_short = False
         self._short_since = math.inf
@@ -186,9 +186,8 @@ class Budget:
         if not self.is_short:
             return True
         if holder.account.standing is Standing.MEMBER:
-            return self.held_bytes < self._total or not self._is_large(holder)
-        may_greet = holder.account.standing is Standing.STRANGER and self.held_bytes < _resume_at(self._total)
-        return may_greet and holder.account.charged < GREETING_BYTES
+            return self.held_bytes < self.limits.total_bytes or not self._is_large(holder)
+        return self.held_bytes < _resume_at(self.limits.total_bytes) and holder.account.charged < self._little
 
     def hold_up(self, holder: Holder) -> None:
         """A connection is not read until there is room, when `Holder.read_on` is called."""
@@ -209,7 +208,7 @@ class Budget:
         self._short_since = min(self._short_since, now)
         is_patient = now < self._short_since + PATIENCE_S
         self._close_others(is_patient=is_patient)
-        if self.held_bytes >= self._total and not is_patient:
+        if self.held_bytes >= self.limits.total_bytes and not is_patient:
             self._close_member()
         if not is_patient:
             self._short_since = now

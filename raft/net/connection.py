@@ -28,7 +28,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Generic, Protocol
 
-from raft.net.budget import GREETING_BYTES, Account, Standing
+from raft.net.budget import LITTLE_BYTES, Account, Standing
 from raft.net.decoder import LARGE_BYTES, Buffer, Decoder, FrameT
 from raft.net.errors import ENDS_PROCESS, WireError
 from raft.net.reactor import BROKEN, READABLE, WRITABLE, Reactor
@@ -61,7 +61,7 @@ class Session(Protocol[FrameT]):
         """Frames arrived. Raises `WireError` to have the connection closed."""
 
     def on_drained(self) -> None:
-        """The outbound queue, which had been full, is empty again."""
+        """The outbound queue, which had been full, is empty again, or the process has room again."""
         return
 
     def on_wire_error(self, error: WireError) -> None:
@@ -97,6 +97,29 @@ class _Over(Session[Any]):
 
 
 _OVER = _Over()
+
+
+class _Ended(Decoder[Any]):
+    """The decoder of a closed connection: it holds nothing, while others may still hold the connection."""
+
+    failure = None
+    pending_bytes = 0
+    held_bytes = 0
+
+    def feed(self, chunk: Buffer) -> list[Any]:
+        """See `Decoder`: nothing comes of it."""
+        return []
+
+    def room(self) -> memoryview | None:
+        """See `Decoder`."""
+        return None
+
+    def fill(self, count: int) -> list[Any]:
+        """See `Decoder`."""
+        return []
+
+
+_ENDED = _Ended()
 
 
 class SocketConnection(Generic[FrameT]):
@@ -173,7 +196,7 @@ class SocketConnection(Generic[FrameT]):
     def held_bytes(self) -> int:
         """Returns the memory that this connection takes, as far as it is counted."""
         account = self.account
-        held = account.own_bytes + self.decoder.pending_bytes + self.outbound_bytes + self.session.held_bytes()
+        held = account.own_bytes + self.decoder.held_bytes + self.outbound_bytes + self.session.held_bytes()
         return held + self.socket.held_bytes if isinstance(self.socket, TlsSocket) else held
 
     def _charge(self) -> None:
@@ -185,9 +208,14 @@ class SocketConnection(Generic[FrameT]):
 
     @property
     def is_short(self) -> bool:
-        """True while the process has no room for large answers on this connection."""
+        """True while the process has no room for more on this connection; it is not read, until `on_drained`."""
         budget = self.reactor.budget
-        return budget.is_short and not budget.admits(self)
+        if not budget.is_short or budget.admits(self):
+            return False
+        self.account.has_room = False
+        budget.hold_up(self)
+        self._watch()
+        return True
 
     @property
     def standing(self) -> Standing:
@@ -203,14 +231,17 @@ class SocketConnection(Generic[FrameT]):
         """See `Holder`: there is room again."""
         self.account.has_room = True
         self._watch()
+        self.session.on_drained()
 
     # ---------------------------------------------------------------- out
 
     @property
     def is_full(self) -> bool:
-        """True while the queue is at its bound; the owner should then write nothing more until `on_drained`."""
+        """True while the queue is at its bound, or the process is short of room; then the owner should take no more work
+        from it until `on_drained`.
+        """
         if self.outbound_bytes < self.outbound_bytes_max:
-            return False
+            return self.reactor.budget.is_short and self.is_short
         self._was_full = True
         return True
 
@@ -320,9 +351,6 @@ class SocketConnection(Generic[FrameT]):
             return
         if events & READABLE and self.account.is_wanted and self.account.has_room:
             if self.is_short:
-                self.account.has_room = False
-                self.reactor.budget.hold_up(self)
-                self._watch()
                 return
             self._receive()
             self._charge()
@@ -335,8 +363,8 @@ class SocketConnection(Generic[FrameT]):
         # TLS has the socket read into a place that every record fits.
         room = decoder.room() if decoder.pending_bytes and isinstance(self.socket, socket.socket) else None
         buffer = self.reactor.receive_buffer if room is None else room
-        if self.account.standing is Standing.STRANGER and self.reactor.budget.is_short:
-            buffer = buffer[:GREETING_BYTES]
+        if self.reactor.budget.is_short and self.account.standing is not Standing.MEMBER:
+            buffer = buffer[:LITTLE_BYTES]
         try:
             count = self.socket.recv_into(buffer)
         except BlockingIOError:
@@ -421,6 +449,7 @@ class SocketConnection(Generic[FrameT]):
         self.socket.close()
         self._outbound.clear()
         self.outbound_bytes = 0
+        self.decoder = _ENDED
         self.reactor.budget.leave(self)
         self.reactor.ask_another_round()
         session, self.session = self.session, _OVER

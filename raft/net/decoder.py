@@ -65,6 +65,10 @@ class Decoder(Protocol[FrameT]):
     pending_bytes: int
     """The number of bytes that have arrived of an incomplete frame."""
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that it has taken for an incomplete frame."""
+
     def feed(self, chunk: Buffer) -> list[FrameT]:
         """Returns the frames that `chunk` completes, in order; the caller may overwrite `chunk` afterwards."""
 
@@ -96,6 +100,11 @@ class LengthPrefixedDecoder(ABC, Generic[FrameT]):
         """Begins with `pending_bytes` of a frame; what lies behind is room for its rest."""
         self._header_bytes = header_bytes
         self._needed = header_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """See `Decoder`: Python fills a new place with zeros, so all of it is there at once."""
+        return len(self._growing)
 
     def feed(self, chunk: Buffer) -> list[FrameT]:
         """Returns the frames that `chunk` completes, in order; sets `failure` at the first bytes that are no frame."""

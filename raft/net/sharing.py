@@ -58,6 +58,11 @@ class UndecidedDecoder(Decoder[Any]):
         self.pending_bytes = 0
         self._first = b""
 
+    @property
+    def held_bytes(self) -> int:
+        """See `Decoder`."""
+        return self.pending_bytes
+
     def feed(self, chunk: Buffer) -> list[Any]:
         """See `Decoder`."""
         first = self._first + bytes(chunk) if self._first else chunk

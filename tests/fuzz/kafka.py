@@ -63,7 +63,7 @@ BATCHES = "fuzz-batches"
 MARKER = 0x5AFE
 """The correlation id of a request that follows each fuzzed one: its answer tells that the fuzzed one has none."""
 HEALTHY_PAUSE_S = 0.005
-SECRET = Secret("what the broker knows and a stranger does not")
+SECRET = Secret("what-the-broker-knows-and-a-stranger-does-not")
 MEMBER = "2"
 OF_BROKERS = (FETCH.key, *BROKER_APIS)
 """The requests that end the connection of a broker that speaks for another one."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
+from tests.mutants.budget_bugs import BUDGET_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
@@ -630,6 +631,7 @@ ALL: Sequence[Mutant] = (
     *TRUST_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
+    *BUDGET_BUGS,
     *ACCESS_BUGS,
     *OPERATOR_BUGS,
     *KAFKA_BUGS,

@@ -243,6 +243,11 @@ def fill_disks(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def keep_room(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of what all connections may hold, and of the places and descriptors that members keep."""
+    return _failing("room", "tests/raft/shell/test_budget.py")
+
+
 def authorize(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of who may do what: of access lists and accounts, and of the brokers that obey them."""
     return _failing(
@@ -424,6 +429,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "access": authorize,
     "full-disks": fill_disks,
+    "room": keep_room,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,

@@ -135,8 +135,7 @@ class PullRequests:
         )
         code = _code(found, header.queue_offset)
         next_offset = found.next_offset
-        has_room = not (pull.call.connection.is_short or pull.call.connection.is_full)
-        if not advice.serves or not has_room:
+        if not advice.serves or pull.call.connection.is_full:
             code, found = ResponseCode.PULL_RETRY_IMMEDIATELY, attrs.evolve(found, records=())
             next_offset = header.queue_offset
         elif self._is_behind(found, code):

@@ -95,7 +95,6 @@ class WatchedCopy(RaftCopy):
 class _Client:
     name: str = "127.0.0.1:4711"
     is_full: bool = False
-    is_short: bool = False
 
 
 class RequestSession:
