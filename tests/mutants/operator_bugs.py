@@ -32,6 +32,13 @@ OPERATOR_BUGS: Sequence[Mutant] = (
         "        if not staying:\n",
     ),
     _bug(
+        "operator-removes-who-has-copies",
+        "a broker leaves with copies of partitions that were not moved",
+        MEMBERS,
+        "        if kept:\n",
+        "        if kept and False:\n",
+    ),
+    _bug(
         "operator-takes-another-node-for-the-new-one",
         "the node that answers at an address is taken for the one that is to be added there",
         MEMBERS,

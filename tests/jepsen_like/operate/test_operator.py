@@ -27,6 +27,7 @@ class PlayedGroup:
     learners: set[int] = attrs.field(factory=set)
     match: dict[int, int] = attrs.field(factory=lambda: {2: 9, 3: 9})
     lacks: dict[int, str] = attrs.field(factory=dict)
+    assigned: dict[int, str] = attrs.field(factory=dict)
     directories: dict[int, int] = attrs.field(factory=dict)
     down: set[int] = attrs.field(factory=set)
     answers_as: dict[int, int] = attrs.field(factory=dict)
@@ -51,6 +52,7 @@ class PlayedGroup:
             "addresses": {f"{each}": "{}:{}".format(*AT[each]) for each in self.voters | self.learners},
             "followers": {f"{each}": {"match_index": at, "silent_s": 0.0} for each, at in self.match.items()},
             "lacks": self.lacks.get(node, ""),
+            "assigned": {f"{each}": what for each, what in self.assigned.items()},
         }
 
 
@@ -185,3 +187,15 @@ async def test_a_change_that_was_refused_until_the_end_is_told_from_one_that_may
     with pytest.raises(end, match="see who"):
         await operator_of(group).remove(2)
     assert 2 in group.voters
+
+
+@pytest.mark.usefixtures("autojump_clock")
+@pytest.mark.parametrize("node", [3, 4], ids=["voter", "learner"])
+async def test_a_member_that_keeps_something_besides_the_log_does_not_leave(node: int) -> None:
+    group = PlayedGroup(learners={4}, assigned={node: "two copies; move them"})
+    with pytest.raises(NotDone, match=f"node {node} is still needed.*two copies; move them.*the same"):
+        await operator_of(group).remove(node)
+    assert not group.changes
+    group.assigned.clear()
+    await operator_of(group).remove(node)
+    assert group.changes == [Remove(node)]
