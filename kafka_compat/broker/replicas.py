@@ -424,7 +424,8 @@ class Replicas:
         own = self._context.broker_id
         mine = {partition: state for partition, state in states.items() if own in state.replicas}
         for partition in [each for each in states if each not in mine]:
-            self.remove(partition, moved=True)
+            if not self._is_assigned(partition, states[partition].topic_id):
+                self.remove(partition, moved=True)
         for partition, state in mine.items():
             hosted = self.hosted.get(partition)
             if hosted is not None and hosted.topic_id != state.topic_id:
@@ -438,6 +439,14 @@ class Replicas:
             else:
                 self._missing[partition] = state.topic_id
         self.work()
+
+    def _is_assigned(self, partition: TopicPartition, topic_id: bytes) -> bool:
+        """Returns True if this broker is a replica by the newest metadata.
+
+        A broker that starts is given older states after newer ones: what they removed may have been added again since.
+        """
+        state = self._context.image.partition(partition)
+        return state is not None and state.topic_id == topic_id and self._context.broker_id in state.replicas
 
     @property
     def has_more(self) -> bool:

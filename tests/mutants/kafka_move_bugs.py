@@ -87,6 +87,13 @@ KAFKA_MOVE_BUGS: Sequence[Mutant] = (
         oracles=["K7", "K1", "K2", "K4"],
     ),
     kafka_bug(
+        "move-obeys-an-older-state",
+        "a broker that starts deletes a copy by an older state than the one that has added it again",
+        REPLICAS,
+        ("            if not self._is_assigned(partition, states[partition].topic_id):\n", "            if True:\n"),
+        oracles=["script"],
+    ),
+    kafka_bug(
         "move-deletes-what-came-back",
         "a replica that leaves and is added again loses its copy while it serves",
         REPLICAS,

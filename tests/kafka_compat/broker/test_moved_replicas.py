@@ -16,7 +16,7 @@ KEY = TopicPartition("t", 0)
 def change(broker: World, **changed: Any) -> PartitionState:
     """The controller's next decision about the partition, handed to the replicas."""
     partitions = broker.image.topics["t"].partitions
-    state = attrs.evolve(partitions[0], partition_epoch=partitions[0].partition_epoch + 1, **changed)
+    state = attrs.evolve(partitions[0], **{"partition_epoch": partitions[0].partition_epoch + 1, **changed})
     partitions[0] = state
     broker.replicas.update({KEY: state})
     return state
@@ -65,6 +65,18 @@ def test_a_replica_that_is_added_again_keeps_what_was_not_deleted_yet() -> None:
             broker.replicas.work()
         assert broker.store.logs[KEY].end_offset == 1
         assert broker.orders.wanted[KEY][0] == 2
+
+
+def test_an_older_state_that_comes_after_a_newer_one_removes_no_copy() -> None:
+    with world() as broker:
+        broker.topic("t")
+        broker.produce("t")
+        (state,) = broker.image.topics["t"].partitions
+        change(broker, leader_epoch=2, partition_epoch=5)
+        broker.replicas.update({KEY: attrs.evolve(state, replicas=(2,), isr=(2,), leader=2, partition_epoch=3)})
+        broker.replicas.work()
+        assert broker.store.logs[KEY].end_offset == 1
+        assert broker.replicas.hosted[KEY].leads
 
 
 def test_a_stray_that_is_kept_outlives_the_news_of_its_partition() -> None:

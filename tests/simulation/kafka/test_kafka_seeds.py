@@ -19,6 +19,7 @@ REGRESSIONS = {
     636: "a late copy of a dial and of what followed it opened a connection to the next process, which obeyed once more",
     873: "a broker shut down in order before a replica had learned of a truncation, and kept what it knew",
     1114: "a late registration of an earlier process came before the present one had seen its own, which beat in vain for ever",
+    989: "a broker that started deleted a copy by a state from before the one that had added it again",
     1169: "a late registration of an earlier process ends the present one, which must come back",
 }
 REGRESSIONS_WITH_TRIMS = {
