@@ -54,6 +54,7 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --explore
 	$(BIN)/quorumlog sim --explore --scope timeouts=2,entries=0,crashes=0,trims=1,logs=//
 	$(BIN)/quorumlog sim --explore --scope timeouts=1,entries=0,crashes=0,changes=1,logs=// --minutes 20
+	$(BIN)/quorumlog sim --explore --scope timeouts=1,entries=0,crashes=0,changes=2,logs=// --minutes 20
 	$(BIN)/python -m tests.simulation.marks
 	$(BIN)/quorumlog sim --system kafka --seeds 0:5000
 	$(BIN)/quorumlog sim --system kafka --explore --minutes 10

@@ -260,11 +260,15 @@ class Operator:
         patience = Patience(self.access.within_s)
         while True:
             members = await self.members()
-            if node not in members.voters or patience.is_over:
+            if node not in members.voters:
                 return members
             own = await self._status(node, members)
-            if own is None or (own["term"] and own["directory_id"] == members.directory_id(node)):
+            if own is not None and own["term"] and own["directory_id"] == members.directory_id(node):
                 return members
+            if patience.is_over:
+                reason = "does not answer" if own is None else "waits for what it has forgotten"
+                text = f"node {node} is a voter, and {reason} at {members.address(node)}: see that it runs"
+                raise NotDone(self._text(text, f"then go on: {self.again}"))
             await trio.sleep(PAUSE_S)
 
     async def _wait_until_whole(self, node: int) -> None:

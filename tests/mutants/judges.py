@@ -203,7 +203,10 @@ def let_go(mutant: Mutant, seeds: range) -> Judgement:
 def operate(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of an operator's steps on a played group, and of brokers that join one."""
     return _failing(
-        "operator", "tests/jepsen_like/operate/test_operator.py", "tests/kafka_compat/broker/test_joined_peers.py"
+        "operator",
+        "tests/jepsen_like/operate/test_operator.py",
+        "tests/kafka_compat/broker/test_joined_peers.py",
+        "tests/rocketmq_compat/raft_state/test_quiet_queues.py",
     )
 
 

@@ -49,8 +49,8 @@ OPERATOR_BUGS: Sequence[Mutant] = (
         "operator-takes-a-forgotten-voter-for-a-voter",
         "a node that has lost its directory is left as the voter that it was",
         MEMBERS,
-        '            if own is None or (own["term"] and own["directory_id"] == members.directory_id(node)):\n',
-        '            if own is None or own["term"]:\n',
+        '            if own is not None and own["term"] and own["directory_id"] == members.directory_id(node):\n',
+        '            if own is not None and own["term"]:\n',
     ),
     _bug(
         "operator-denies-what-may-be-done",
@@ -58,6 +58,13 @@ OPERATOR_BUGS: Sequence[Mutant] = (
         MEMBERS,
         "        if is_unknown:\n            return PerhapsDone(",
         "        if is_unknown:\n            return NotDone(",
+    ),
+    _bug(
+        "rocketmq-group-hides-what-it-lacks",
+        "a broker without a part of the commit log reports that it lacks nothing",
+        "rocketmq_compat.broker.raft_copy",
+        '            return ""\n        return f"its commit log',
+        '            return ""\n        return "" and f"its commit log',
     ),
     _bug(
         "kafka-dials-the-first-brokers-alone",

@@ -3,6 +3,7 @@
 Little stays in the raft log, so new brokers copy what they have from the others. One of them loses its directory.
 """
 
+import json
 import random
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ QUEUES = 4
 PRODUCERS = 3
 BODY_BYTES = 4_000
 SECONDS_MAX = 300
+PUSHED = 100
+WORKER = ROOT / "tests" / "rocketmq_compat" / "clients" / "worker.py"
 
 
 @attrs.define
@@ -82,9 +85,16 @@ async def produce(names: str, number: int, acknowledged: Acknowledged) -> None:
         while True:
             count += 1
             try:
-                await producer.send("T", b"%d/%d " % (number, count) + bytes(BODY_BYTES), within_s=2)
+                await producer.send("T", b"%d/%d " % (number, count) + b"." * BODY_BYTES, within_s=2)
             except SendFailed:
                 continue
+
+
+def consume_some(names: str) -> set[str]:
+    """The bodies that RocketMQ's C++ client is given, unmodified."""
+    command = [sys.executable, "-W", "ignore", str(WORKER), "consume", names, "T", "g", "concurrent", "*", str(PUSHED)]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return {line["body"] for line in map(json.loads, printed.splitlines()) if "body" in line}
 
 
 async def read_all(brokers: Brokers) -> Acknowledged:
@@ -133,6 +143,7 @@ async def test_no_acknowledged_message_is_lost_while_all_brokers_are_replaced_un
                 brokers.start(node_id)
             await brokers.operate(Operator.transfer, 4)
             found = await read_all(brokers)
+            pushed = await trio.to_thread.run_sync(consume_some, names)
     finally:
         for node_id in list(brokers.running):
             brokers.kill(node_id)
@@ -141,3 +152,5 @@ async def test_no_acknowledged_message_is_lost_while_all_brokers_are_replaced_un
     assert brokers.kills > 2
     assert not {place for place, body in acknowledged.items() if found.get(place) != body}, "lost"
     assert len(set(found.values())) == len(found), "twice"
+    assert pushed <= {body.decode() for body in found.values()}
+    assert len(pushed) >= PUSHED

@@ -70,11 +70,13 @@ def copy_anew(machine: CopiesMachine) -> None:
     machine.install(3)
     node, log = machine.nodes[3], machine.nodes[1].context.store.log
     assert node.copy.incomplete.is_set()
+    assert node.copy.lacks.startswith("its commit log ends at ")
     machine.apply(3, 99)
     node.copy.reset_to(log.start_offset)
     for batch in log.read(log.start_offset, 1 << 20):
         node.copy.append_missing(bytes(batch.payload), offset=batch.base_offset, epoch=batch.epoch)
     assert not node.copy.incomplete.is_set()
+    assert node.copy.lacks == ""
 
 
 def test_a_broker_that_is_reset_to_a_snapshot_goes_on_behind_messages_that_have_expired(group: CopiesMachine) -> None:
