@@ -42,7 +42,7 @@ CHUNK_SEEDS = 8
 
 UNVISITED: Mapping[str, str] = {
     "core.step: isinstance(self.role, Leader): no": "a driver asks only a leader to step down",
-    "core.step: sender != self.node_id and self.objection(sender, message) is None: no": "nonsense from the wire",
+    "core.step: sender != self.node_id and objection_to(self, sender, message) is None: no": "nonsense from the wire",
     "core._on_snapshot_received: reply.received < len(start.snapshot): no": (
         "nonsense from the wire: the last part of a snapshot is answered by AppendAccepted"
     ),
@@ -50,6 +50,9 @@ UNVISITED: Mapping[str, str] = {
         "after years without a node, or after nonsense; a_term_far_ahead_is_approached_by_one_step_a_message shows it"
     ),
     "core._learns_term_from": "likewise",
+    "recall.receive: message: is AppendEntries": (
+        "a simulated node has a standing before any leader sends it entries; tests/raft/test_peers.py shows it"
+    ),
     "core.hurry": "for programs, which know when a group is to begin",
     "core._begin_after: recall.campaigns_next: yes": "likewise",
     "core._on_loaded: self.log.matches(entries[-1].index, entries[-1].term): no": (
