@@ -6,7 +6,7 @@ Clients sign as in ACL 1.0 (`acls`): the access key is a user's name, the secret
 2. is allowed to a user of type Super;
 3. else needs an entry that allows each topic, group or the cluster that it names (AclAuthorizationHandler). Of the
    entries that fit resource, action and address those of the Custom policy count before those of the Default one. The
-   most specific resource decides: literal names before prefixes, longer prefixes before shorter ones, denials first.
+   most specific resource decides: literal names before prefixes, longer prefixes before shorter ones.
 
 Requests that RocketMQ leaves to every user although they show or change the broker need the cluster here.
 """
@@ -136,10 +136,10 @@ class Entry:
         return is_named and (not self.source_ips or _comes_from(host, self.source_ips))
 
     @property
-    def rank(self) -> tuple[int, int, int, int]:
+    def rank(self) -> tuple[int, int, int]:
         """Sorts the entry that decides first."""
         pattern = 2 if self.name is None else 1 if self.is_prefix else 0
-        return self.kind == ANY, pattern, -len(self.name or "") if self.is_prefix else 0, self.allows
+        return self.kind == ANY, pattern, -len(self.name or "") if self.is_prefix else 0
 
 
 def parse_resource(text: str) -> tuple[str, str | None, bool]:

@@ -109,7 +109,7 @@ async def test_a_produce_that_wants_no_answer_loses_its_connection_on_a_full_dis
         partition = ProducePartition(index=0, records=of_producer(0))
         topics = (ProduceTopic(name="t", partition_data=(partition,)),)
         request = ProduceRequest(acks=0, timeout_ms=5000, topic_data=topics)
-        answer = await client.peer.ask(PRODUCE, 9, request, timeout_s=10)
+        answer = await client.peer.ask(PRODUCE, 9, request, timeout_s=60)
         assert isinstance(answer, PeerFailed)
         assert not client.peer.is_connected
 
