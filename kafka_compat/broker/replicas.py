@@ -45,6 +45,7 @@ from kafka_compat.partition.effects import (
     ResetLog,
     SendAlterPartition,
     StopFetching,
+    TransactionHangs,
     TruncateLog,
 )
 from kafka_compat.partition.events import (
@@ -72,6 +73,8 @@ LOGS_AT_ONCE: Final = 8
 """Logs that are made side by side: each costs a few calls of the disk that wait for it."""
 WORK_S: Final = 0.02
 """The seconds of a round for making and deleting logs; work that has begun is finished."""
+HANGING_GRACE_S: Final = 300.0
+"""A transaction that is open for so long after its greatest timeout hangs, as for `kafka-transactions`."""
 CHANGES_PER_COMMAND: Final = 1_000
 """Changes of ISRs in one command to the controller."""
 
@@ -142,7 +145,7 @@ class Replicas:
         context: Context,
         store: BrokerStore,
         fetchers: Fetchers,
-        tell: Callable[[LocalReplica, PartitionRoleChanged | HighWatermarkMoved | RefusePeer], None],
+        tell: Callable[[LocalReplica, PartitionRoleChanged | HighWatermarkMoved | RefusePeer | TransactionHangs], None],
         on_role: Callable[[LocalReplica, PartitionRoleChanged], None],
         on_removed: Callable[[LocalReplica], None],
     ) -> None:
@@ -269,7 +272,7 @@ class Replicas:
                     self._alter(hosted, effect)
                 case PartitionRoleChanged():
                     self._change_role(hosted, effect)
-                case RefusePeer():
+                case RefusePeer() | TransactionHangs():
                     self._tell(hosted, effect)
 
     def _append(self, hosted: LocalReplica, order: AppendBatches) -> None:
@@ -560,6 +563,7 @@ class Replicas:
             flush="before-ack" if self._flush_before_ack else "page-cache",
             eligible_leaders=self._context.eligible,
             max_message_bytes=topic.max_message_bytes,
+            hanging_after_s=settings.seconds("transaction.max.timeout.ms") + HANGING_GRACE_S,
             verifies_transactions=settings.flag("transaction.partition.verification.enable"),
             producer_expiry_s=settings.seconds("producer.id.expiration.ms"),
             fetch_backoff_s=max(settings.seconds("replica.fetch.backoff.ms"), 0.01),

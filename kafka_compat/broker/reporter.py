@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import LocalReplica
 from kafka_compat.model import PartitionState, TopicPartition
-from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRoleChanged, RefusePeer
+from kafka_compat.partition.effects import HighWatermarkMoved, PartitionRoleChanged, RefusePeer, TransactionHangs
 
 HIGH_WATERMARK_EVERY_S = 0.25
 NEVER = float("inf")
@@ -35,7 +35,9 @@ class Reporter:
         self.expands = 0
         """The members that came back."""
 
-    def replica(self, hosted: LocalReplica, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer) -> None:
+    def replica(
+        self, hosted: LocalReplica, news: PartitionRoleChanged | HighWatermarkMoved | RefusePeer | TransactionHangs
+    ) -> None:
         """Report the outcome of a replica's step."""
         match news:
             case PartitionRoleChanged():
@@ -52,6 +54,17 @@ class Reporter:
                     partition=hosted.partition.partition,
                     broker=news.broker,
                     reason=news.reason,
+                )
+
+            case TransactionHangs():
+                self._tell(
+                    "transaction_hangs",
+                    topic=hosted.partition.topic,
+                    partition=hosted.partition.partition,
+                    producer_id=news.producer_id,
+                    producer_epoch=news.producer_epoch,
+                    offset=news.first_offset,
+                    idle_s=round(news.idle_s),
                 )
 
     def state(self, hosted: LocalReplica, state: PartitionState) -> None:

@@ -34,6 +34,7 @@ from kafka_compat.partition.effects import (
     HighWatermarkMoved,
     PartitionRole,
     PartitionRoleChanged,
+    TransactionHangs,
 )
 from kafka_compat.partition.events import (
     AlterPartitionAnswered,
@@ -237,11 +238,17 @@ class PartitionReplica:
             case Truncated():
                 self._on_truncated(now, event, out)
             case ProducerExpiryDue():
-                self.log.producers.expire(now, self._context.config.producer_expiry_s)
+                self._expire_producers(now, out)
             case PartitionRemoved():
                 self._remove(out, moved=event.moved)
             case _:
                 assert_never(event)
+
+    def _expire_producers(self, now: float, out: list[Effect]) -> None:
+        producers, config = self.log.producers, self._context.config
+        producers.expire(now, config.producer_expiry_s)
+        if isinstance(self.role, LeaderReplica) and producers.transactions.open:
+            out.extend(TransactionHangs(*each) for each in producers.hanging(now, config.hanging_after_s))
 
     # ------------------------------------------------------------ requests
 

@@ -216,6 +216,19 @@ class RefusePeer:
     reason: str
 
 
+@frozen
+class TransactionHangs:
+    """A transaction is open for longer than any coordinator leaves it open, and holds back readers of committed records.
+
+    It is news for operators, who may end it by WriteTxnMarkers.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    idle_s: float
+
+
 Effect = (
     AppendBatches
     | AnswerProduce
@@ -234,4 +247,5 @@ Effect = (
     | AnswerLogStart
     | PartitionRoleChanged
     | RefusePeer
+    | TransactionHangs
 )

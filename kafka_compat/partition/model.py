@@ -171,6 +171,8 @@ class PartitionConfig:
     """The producers that are remembered; one more makes the one that was idle longest forgotten."""
     verifies_transactions: bool = True
     """[transaction.partition.verification.enable] A transaction's first batch is verified with its coordinator (KIP-890)."""
+    hanging_after_s: float = 1_200.0
+    """A transaction without a batch for so long hangs; above [transaction.max.timeout.ms]."""
     fetch_backoff_s: float = attrs.field(default=1.0, validator=attrs.validators.gt(0))
     """[replica.fetch.backoff.ms] The pause of a follower after an error."""
     alter_partition_backoff_s: float = attrs.field(default=0.05, validator=attrs.validators.gt(0))

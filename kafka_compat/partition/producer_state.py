@@ -6,7 +6,7 @@ and followers have the same state, because both record every batch of the log. A
 from the log again: `replay` takes the newest stored snapshot at or below the log's end, and all batches behind it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 
@@ -121,6 +121,13 @@ class ProducerStates:
         if known is None and lowest is not None and batch.base_sequence != lowest:
             return KafkaErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # an earlier batch was refused meanwhile
         return NONE
+
+    def hanging(self, now: float, after_s: float) -> Iterator[tuple[int, int, int, float]]:
+        """Yields id, epoch, first offset and idle time of producers whose transaction is open without a batch for long."""
+        for producer_id, first_offset in self.transactions.open.items():
+            known = self._producers.get(producer_id)
+            if known is not None and now - known.appended_at > after_s:
+                yield producer_id, known.epoch, first_offset, now - known.appended_at
 
     def _check_marker(self, marker: BatchInfo, known: _Producer, version: int) -> KafkaErrorCode:
         if marker.coordinator_epoch < known.coordinator_epoch:

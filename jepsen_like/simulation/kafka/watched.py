@@ -15,6 +15,7 @@ from kafka_compat.partition.effects import (
     PartitionRoleChanged,
     RefusePeer,
     ResetLog,
+    TransactionHangs,
     TruncateLog,
 )
 from kafka_compat.partition.events import Event, Flushed, LogStartDue, Truncated
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.world import KafkaWorld
 
 SHORTENING = frozenset((ResetLog, MoveLogStart, TruncateLog))
-News = PartitionRoleChanged | HighWatermarkMoved | RefusePeer
+News = PartitionRoleChanged | HighWatermarkMoved | RefusePeer | TransactionHangs
 
 
 class WatchedReplicas(Replicas):

@@ -5,8 +5,11 @@ from collections.abc import Callable
 import confluent_kafka
 import pytest
 
-from tests.kafka_compat.clients.adapters import PATIENCE_S
+from jepsen_like.bench.kafka.cluster import KafkaCluster
+from kafka_compat.coordinator.partitioning import partition_of
+from tests.kafka_compat.clients.adapters import PATIENCE_S, until
 from tests.kafka_compat.clients.conftest import new_name
+from tests.kafka_compat.clients.test_failover import kill, leader_of
 from tests.kafka_compat.clients.transactors import Fenced, read, transactor
 
 LIBRARIES = ("confluent-kafka", "kafka-python", "aiokafka")
@@ -71,3 +74,36 @@ def test_an_open_transaction_hides_what_follows_it(bootstrap: str, topic: str) -
         assert read("confluent-kafka", bootstrap, topic, 1, committed=True) == {0: []}
         first.end(commits=True)
     assert read("confluent-kafka", bootstrap, topic, 1, committed=True) == {0: [b"first", b"second"]}
+
+
+# aiokafka leaves transports of connections that broke to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.campaign
+@pytest.mark.parametrize("struck", ["coordinator", "leader"])
+@pytest.mark.parametrize("library", ["confluent-kafka", "aiokafka"])
+def test_a_transaction_survives_a_killed_coordinator_and_a_killed_leader(
+    library: str, struck: str, cluster: KafkaCluster, new_topic: Callable[..., str]
+) -> None:
+    """The broker ends in the middle of a transaction; the same producer commits it, and goes on.
+
+    kafka-python is not tried: it looks for the dead broker until its own timeout.
+    """
+    topic, name = new_topic(2), new_name("id")
+    with transactor(library, cluster.bootstrap, name) as producer:
+        producer.begin()
+        producer.send(topic, 0, b"0")
+        number = partition_of(name, 4)
+        broker = cluster.leader("__transaction_state", number) if struck == "coordinator" else leader_of(cluster, topic)
+        assert broker is not None
+        with kill(cluster, broker):
+            producer.send(topic, 1, b"0")
+            producer.end(commits=True)
+            producer.begin()
+            producer.send(topic, 0, b"1")
+            producer.end(commits=False)
+        producer.begin()
+        producer.send(topic, 0, b"2")
+        producer.send(topic, 1, b"2")
+        producer.end(commits=True)
+    expected = {0: [b"0", b"2"], 1: [b"0", b"2"]}
+    until(lambda: read("confluent-kafka", cluster.bootstrap, topic, 2, committed=True) == expected, "committed records")

@@ -58,6 +58,7 @@ from kafka_compat.partition.effects import (
     ResetLog,
     SendAlterPartition,
     StopFetching,
+    TransactionHangs,
     TruncateLog,
 )
 from kafka_compat.partition.events import (
@@ -311,6 +312,8 @@ def say(effect: Effect) -> str:
             return f"is {role.value} in e{epoch}, leader {f'b{leader}' if leader >= 0 else 'none'}"
         case RefusePeer(broker=broker, reason=reason):
             return f"refuses b{broker}: {reason}"
+        case TransactionHangs(producer_id=producer, first_offset=first, idle_s=idle_s):
+            return f"names the transaction of producer {producer} from {first}, idle for {idle_s:g} s"
         case _:
             assert_never(effect)
 

@@ -32,6 +32,7 @@ from kafka_compat.partition.effects import (
     ResetLog,
     SendAlterPartition,
     StopFetching,
+    TransactionHangs,
     TruncateLog,
 )
 from kafka_compat.partition.events import (
@@ -477,6 +478,7 @@ class World:
                 | HighWatermarkMoved()
                 | PartitionRoleChanged()
                 | RefusePeer()
+                | TransactionHangs()
             ):
                 pass
 

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import attrs
 import pytest
 
+from kafka_compat.markers import Marker, encode_marker
 from kafka_compat.protocol.batch_header import CHECKED_AT, check_batch, encode_batch_header, read_batch_header
+from kafka_compat.records import encode_records
 from kafka_compat.storage.broker_store import BrokerStore
 from kafka_compat.storage.partition_log import SNAPSHOT_EVERY_BYTES, PartitionLog
 from kafka_compat.storage.producer_snapshots import KeptProducers, replay_into
@@ -338,6 +340,34 @@ def test_producers_are_known_after_a_restart_with_and_without_snapshots(taken_at
     assert found.take_producers() == expected
     assert found.take_producers() == KeptProducers()
     assert {each: epoch for each, (epoch, _) in expected.by_id.items()} == {0: 1, 1: 1, 2: 1}
+
+
+@pytest.mark.parametrize("taken_at", [(), (1,), (2, 4), (6,)])
+def test_transactions_are_known_after_a_restart_with_and_without_snapshots(taken_at: tuple[int, ...]) -> None:
+    disk = memory_disk()
+    _, log = new_log(disk)
+    contents = [
+        encode_records([(None, b"7")], 1, producer=(7, 0)),
+        encode_records([(None, b"8")], 1, producer=(8, 3)),
+        encode_marker(Marker(7, 0, False, 4), 1),
+        encode_records([(None, b"7")], 1, producer=(7, 0)),
+        encode_marker(Marker(8, 4, True, 5), 1),
+        encode_marker(Marker(9, 0, True, 5), 1),
+    ]
+    for number, content in enumerate(contents):
+        log.append_as_leader([content], 0)
+        if number + 1 in taken_at:
+            log.write_snapshot(log.producers_on_disk())
+    found = reopen(kill(disk, 3)).take_producers()
+    assert found == replay(log)
+    assert found.open == {7: 3}
+    assert found.aborted == [(7, 0, 2)]
+    assert found.ending == [(0, 2), (1, 4)]
+    assert found.coordinator_epochs == {7: 4, 8: 5, 9: 5}
+    assert {each: epoch for each, (epoch, _) in found.by_id.items()} == {7: 0, 8: 4, 9: 0}
+    log.truncate(2)
+    assert log.producers_on_disk().open == {7: 0, 8: 1}
+    assert log.producers_on_disk().aborted == []
 
 
 def test_a_snapshot_is_taken_for_what_lies_before_it() -> None:
