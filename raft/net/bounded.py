@@ -55,8 +55,7 @@ class BoundedSession(Session[FrameT], Generic[FrameT]):
 
     @abstractmethod
     def held_bytes(self) -> int:
-        """See `Session`."""
-        return self._taken_bytes + (self._backlog_bytes if self._backlog else 0)
+        """See `Session`: what waits, `_backlog_bytes` if there is a backlog, and what is worked on."""
 
     def on_drained(self) -> None:
         """See `Session`."""

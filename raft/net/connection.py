@@ -195,8 +195,9 @@ class SocketConnection(Generic[FrameT]):
 
     def held_bytes(self) -> int:
         """Returns the memory that this connection takes, as far as it is counted."""
-        account = self.account
-        held = account.own_bytes + self.decoder.held_bytes + self.outbound_bytes + self.session.held_bytes()
+        decoder = self.decoder
+        unfinished = decoder.held_bytes if decoder.pending_bytes else 0
+        held = self.account.own_bytes + unfinished + self.outbound_bytes + self.session.held_bytes()
         return held + self.socket.held_bytes if isinstance(self.socket, TlsSocket) else held
 
     def _charge(self) -> None:
@@ -353,7 +354,8 @@ class SocketConnection(Generic[FrameT]):
             if self.is_short:
                 return
             self._receive()
-            self._charge()
+            if not self._flush_asked or self.decoder.pending_bytes:  # else the flush will do so
+                self._charge()
         elif events & BROKEN:
             number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             self._break(OSError(number, os.strerror(number)))

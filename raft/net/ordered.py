@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from raft.net.bounded import REQUEST_BYTES, BoundedSession, size_of
+from raft.net.bounded import REQUEST_BYTES, BoundedSession
 from raft.net.connection import SocketConnection
 from raft.net.decoder import Buffer, FrameT
 
@@ -90,7 +90,8 @@ class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
 
     def held_bytes(self) -> int:
         """See `Session`."""
-        return super().held_bytes() + self._held_bytes + REQUEST_BYTES * len(self._replies)
+        waiting = self._backlog_bytes if self._backlog else 0
+        return waiting + self._taken_bytes + self._held_bytes + REQUEST_BYTES * len(self._replies)
 
     def on_closed(self, reason: str) -> None:
         """See `Session`. Work under way goes on; its answers are ignored."""
@@ -99,7 +100,7 @@ class OrderedSession(BoundedSession[FrameT], Generic[FrameT]):
         self._on_closed(self.connection, reason)
 
     def _take(self, frame: FrameT) -> None:
-        reply = Reply(self, size_of(frame))
+        reply = Reply(self, len(frame) if isinstance(frame, bytes | memoryview) else 0)
         self._replies.append(reply)
         self._taken_bytes += reply.request_bytes
         self._serve(frame, reply)

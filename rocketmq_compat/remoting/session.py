@@ -202,7 +202,8 @@ class RemotingSession(BoundedSession[Buffer]):
 
     def held_bytes(self) -> int:
         """See `Session`."""
-        return super().held_bytes() + self._held_bytes + REQUEST_BYTES * (self._working + self._held)
+        waiting = self._backlog_bytes if self._backlog else 0
+        return waiting + self._taken_bytes + self._held_bytes + REQUEST_BYTES * (self._working + self._held)
 
     def _take(self, frame: Buffer) -> None:
         command = decode(frame)

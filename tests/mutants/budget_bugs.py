@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tests.mutants.mutant import Mutant, plant
 
 BUDGET, CONNECTION, LISTENER = "raft.net.budget", "raft.net.connection", "raft.net.listener"
-HELD = "self.decoder.held_bytes + self.outbound_bytes + self.session.held_bytes()"
+HELD = "unfinished + self.outbound_bytes + self.session.held_bytes()"
 
 
 def _bug(name: str, story: str, module: str, old: str, new: str) -> Mutant:
@@ -16,7 +16,7 @@ BUDGET_BUGS: Sequence[Mutant] = (
     _bug("budget-forgets-answers", "answers that are not read count for nothing", CONNECTION,
          HELD, HELD.replace(" + self.outbound_bytes", "")),
     _bug("budget-forgets-unfinished-frames", "what has arrived of a frame counts for nothing", CONNECTION,
-         HELD, HELD.replace("self.decoder.held_bytes + ", "")),
+         HELD, HELD.replace("unfinished + ", "")),
     _bug("budget-forgets-requests", "requests without an answer count for nothing", CONNECTION,
          HELD, HELD.replace(" + self.session.held_bytes()", "")),
     _bug("budget-takes-what-was-read", "requests that were read are served although there is no room for their answers",
