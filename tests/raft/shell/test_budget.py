@@ -10,6 +10,7 @@ import attrs
 import pytest
 import trio
 
+from raft.net.bounded import TAKEN_AT_ONCE
 from raft.net.budget import CROWDED_OUT, LITTLE_BYTES, PATIENCE_S, Account, Arrivals, Budget, BudgetLimits, Standing
 from raft.net.connection import CONNECTION_BYTES, SocketConnection
 from raft.net.decoder import BodyDecoder, Buffer
@@ -162,6 +163,7 @@ class Server:
         self.reactor = Reactor(limits=limits or BudgetLimits(total_bytes=TOTAL))
         self.budget = self.reactor.budget
         self.answer = b"fine"
+        self.served = 0
         self.refused: list[str] = []
         self.connections: list[SocketConnection[Buffer]] = []
         self.closed: list[str] = []
@@ -192,6 +194,7 @@ class Server:
     def _serve(self, connection: SocketConnection[Buffer], frame: Buffer, reply: Reply) -> None:
         if connection.standing is STRANGER:
             self.listener.on_greeted(connection, MEMBER if frame == b"member" else CLIENT)
+        self.served += 1
         if frame[:1] != b"\0" and not connection.is_closed:
             reply.send(self.answer)
 
@@ -331,6 +334,20 @@ async def test_a_closed_connection_keeps_nothing_of_a_frame_that_had_begun(serve
     assert connection.decoder.held_bytes >= MIB
     connection.close("the test is over")
     assert connection.decoder.held_bytes == 0
+
+
+async def test_tiny_requests_by_the_thousand_leave_their_turn_to_others(server: Server) -> None:
+    client = server.dial(b"hello")
+    server.rounds(2)
+    client.setblocking(True)
+    client.send(frame_of(b"x") * 3000)
+    before, taken = 0, list[int]()
+    while before < 3000:
+        server.rounds(1)
+        taken.append(server.served - 1 - before)
+        before += taken[-1]
+        client.recv(1 << 20)
+    assert max(taken) <= 2 * TAKEN_AT_ONCE
 
 
 async def test_a_connection_costs_something_by_itself(server: Server) -> None:
