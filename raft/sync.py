@@ -12,7 +12,7 @@ A node that ends by itself, because its disk failed, refuses later calls; its er
 """
 
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from log.recovery import RecoveryReport
@@ -21,6 +21,7 @@ from raft.addresses import Address
 from raft.client import client_is_closed
 from raft.errors import RaftError, ShuttingDown
 from raft.loop_thread import LoopThread, Opener, constructing, in_loop, opening, own
+from raft.model import NodeId
 
 __all__ = ["Client", "RaftGroup"]
 
@@ -100,6 +101,11 @@ class RaftGroup(Face[group.RaftGroup]):
     def address(self) -> Address:
         """The address on which this node listens."""
         return self._loop.living.address
+
+    @property
+    def members(self) -> Mapping[NodeId, str]:
+        """The address at which others dial each member, as far as this node knows."""
+        return self._loop.living.members
 
     @property
     def recovery(self) -> RecoveryReport:
