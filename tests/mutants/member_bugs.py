@@ -84,7 +84,7 @@ MEMBER_BUGS: Sequence[Mutant] = (
         CHANGES,
         "    progress.reset(LogIndex(core.log.last_index + 1))\n",
         "    assert progress\n",
-        oracles=["I8", "V-liveness"],
+        oracles=["script"],
     ),
     plant(
         "members-not-stored",
