@@ -13,7 +13,17 @@ from typing import Any
 import attrs
 
 from rocketmq_compat.remoting.codes import RequestCode
-from rocketmq_compat.remoting.headers import clients, copying, divergence, offsets, pulling, routes, sending, topics
+from rocketmq_compat.remoting.headers import (
+    auth,
+    clients,
+    copying,
+    divergence,
+    offsets,
+    pulling,
+    routes,
+    sending,
+    topics,
+)
 from rocketmq_compat.remoting.headers.fields import plan
 from tests.fuzz import unserved_headers
 
@@ -55,6 +65,11 @@ BROKER: dict[int, Any] = {
     309: unserved_headers.ConsumeMessageDirectlyRequestHeader,
     343: topics.GroupRequestHeader,
     352: topics.GroupRequestHeader,
+    **dict.fromkeys((3001, 3002, 3003, 3004), auth.UserRequestHeader),
+    3005: auth.ListUsersRequestHeader,
+    **dict.fromkeys((3006, 3007, 3009), auth.AclRequestHeader),
+    3008: auth.DeleteAclRequestHeader,
+    3010: auth.ListAclsRequestHeader,
     51_901: copying.CopyCommitLogRequestHeader,
     51_902: divergence.DecideDivergenceRequestHeader,
     **dict.fromkeys((18, 21, 25, 26, 28, 34, 41, 42, 43, 45, 46, 200, 201, 305, 345, 907), None),
@@ -438,9 +453,30 @@ def _topic_route(rng: random.Random) -> Any:
     return {"queueDatas": [{**data, "readQueueNums": number(32, rng), "writeQueueNums": number(32, rng)}] * 2}
 
 
+def _user(rng: random.Random) -> Any:
+    return {
+        "username": rng.choice(GROUPS),
+        "password": rng.choice(TEXTS),
+        "userType": rng.choice(["Super", "Normal", "", 1]),
+        "userStatus": rng.choice(["enable", "disable", "", None]),
+    }
+
+
+def _acl(rng: random.Random) -> Any:
+    entry = {
+        "resource": rng.choice(["Topic:*", "Group:" + rng.choice(GROUPS), "Topic:" + rng.choice(TOPICS), "*", ":"]),
+        "actions": rng.sample(["Pub", "Sub", "All", "Any", "", "x"], 2),
+        "sourceIps": rng.choice([None, [], ["127.0.0.1/33"], ["::/0", "10.0.0.0/8"], ["x" * 300]]),
+        "decision": rng.choice(["Allow", "Deny", "", 7]),
+    }
+    policy = {"policyType": rng.choice(["Custom", "Default", ""]), "entries": [entry] * rng.choice([0, 1, 50])}
+    return {"subject": "User:" + rng.choice(GROUPS), "policies": [policy] * rng.choice([0, 1, 3])}
+
+
 JSON_BODIES: dict[int, Callable[[random.Random], Any]] = {
     34: _heartbeat, 41: _locks, 42: _locks, 200: _group, 103: _topics, 217: _topic_route, 322: lambda rng: {"stateVersion": 0, "counter": number(64, rng)},
     18: lambda rng: {"topicConfigList": [{"topicName": rng.choice(TOPICS)}]}, 46: lambda rng: {"clientId": "c", "group": "g"},
+    3001: _user, 3002: _user, 3006: _acl, 3007: _acl,
 }  # fmt: skip
 
 

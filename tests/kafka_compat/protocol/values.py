@@ -45,9 +45,9 @@ def both(api: Api[Any, Any]) -> tuple[Any, Any]:
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 TIME_S_MAX = 4_102_444_800
 """The year 2100. kio reads times as `datetime`, by way of a float, so whole seconds are what it can be held to."""
-TIMES = frozenset(
-    {"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms", "transaction_start_time_ms"}
-)
+TIMES = frozenset({"log_append_time_ms", "timestamp", "commit_timestamp", "retention_time_ms"})
+STARTS = frozenset({"transaction_start_time_ms"})
+"""Times that kio reads without a place for none."""
 DURATIONS = frozenset({"session_lifetime_ms"})
 
 
@@ -87,6 +87,8 @@ def values(row: NamedField, version: int) -> st.SearchStrategy[Any]:
         some = st.sampled_from(list(map(int, KafkaErrorCode)))
     elif row.name in TIMES:
         some = st.just(-1) | st.integers(0, TIME_S_MAX).map(lambda seconds: seconds * 1000)
+    elif row.name in STARTS:
+        some = st.integers(0, TIME_S_MAX).map(lambda seconds: seconds * 1000)
     elif row.name in DURATIONS:
         some = st.integers(0, 2**31 - 1)
     else:

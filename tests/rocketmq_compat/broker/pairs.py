@@ -26,7 +26,7 @@ from rocketmq_compat.remoting.headers.pulling import HAS_SUBSCRIPTION, SUSPENDS,
 from rocketmq_compat.remoting.headers.sending import SendMessageRequestHeader
 
 ANY_PORT = ("127.0.0.1", 0)
-SECRET = Secret("what the brokers of these tests share and strangers lack")
+SECRET = Secret("what-the-brokers-of-these-tests-share-and-strangers-lack")
 ASK_S = 20.0
 WAIT_S = 30.0
 DATA = "/broker"
