@@ -252,21 +252,24 @@ def read_exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def prove(connection: socket.socket, name: str) -> None:
-    """Prove to node 1 that this is the member `name`, and see that it proves the same."""
+    """Prove to node 1 that this is the member or the client `name`, and see that it proves the same."""
     opening = b"\x01" + bytes(32) + bytes(8)
     connection.sendall(frame(TRUST, opening))
     kind, challenge = read_bytes(connection)
     assert (kind, len(challenge)) == (TRUST_REPLY, CHALLENGE_BYTES), challenge
     covered = (b"raft", CLUSTER.encode(), name.encode(), b"1", opening, challenge)
     names = b"".join(bytes((len(each),)) + each for each in (name.encode(), b"1"))
-    connection.sendall(frame(TRUST, b"\x03" + proof_of(b"dialer", *covered) + names))
+    key = SECRET.encode()
+    if name == "admin":  # a role of clients has a secret of its own
+        key = hmac.digest(key, b"quorumlog trust 1: role admin", "sha256").hex().encode()
+    connection.sendall(frame(TRUST, b"\x03" + proof_of(key, b"dialer", *covered) + names))
     kind, consent = read_bytes(connection)
-    assert (kind, consent) == (TRUST_REPLY, b"\x04" + proof_of(b"acceptor", *covered) + b"\x011"), consent
+    assert (kind, consent) == (TRUST_REPLY, b"\x04" + proof_of(key, b"acceptor", *covered) + b"\x011"), consent
 
 
-def proof_of(role: bytes, *covered: bytes) -> bytes:
+def proof_of(key: bytes, role: bytes, *covered: bytes) -> bytes:
     parts = (b"quorumlog trust 1: " + role, *covered)
-    return hmac.digest(SECRET.encode(), b"".join(struct.pack("!I", len(each)) + each for each in parts), "sha256")
+    return hmac.digest(key, b"".join(struct.pack("!I", len(each)) + each for each in parts), "sha256")
 
 
 def connect(port: int, role: str, node: int) -> socket.socket:
