@@ -21,7 +21,7 @@ def replay_seed(seed: int, hash_seed: str, system: str = "raft") -> str:
     return done.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("seed", [1, 77])
+@pytest.mark.parametrize("seed", [1, pytest.param(77, marks=pytest.mark.campaign)])
 def test_a_seed_gives_the_same_trace_in_fresh_processes_with_other_hash_seeds(seed: int) -> None:
     lines: list[str] = []
     trace = Trace(lines.append)

@@ -49,6 +49,7 @@ def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
     assert said.startswith(model_of(system_of(text)).scenarios.read(text).oracle), hint
 
 
+@pytest.mark.campaign
 def test_a_failing_world_is_made_small_and_fails_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as bug:
         bug.setattr(machine, "WatchedCore", AcknowledgesWithoutFlush)

@@ -54,6 +54,7 @@ def shows(record: FaultRecord) -> str:
     return next((text for text in said if re.search(SHOWS[record.kind], text)), said[0])
 
 
+@pytest.mark.campaign
 async def test_every_fault_of_streams_is_shown_by_its_ways_and_leaves_none_behind(tmp_path: Path) -> None:
     assert set(OF_STREAMS) == set(SHOWS)
     faults = [

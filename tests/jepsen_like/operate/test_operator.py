@@ -114,7 +114,7 @@ class PlayedAccess(GroupAccess):
 
 def operator_of(group: PlayedGroup) -> Operator:
     client: Any = PlayedClient(group)
-    return Operator(PlayedAccess((AT[1],), "c", 5.0, group=group), client, "the same")
+    return Operator(PlayedAccess((AT[1],), "c", 3.0, group=group), client, "the same")
 
 
 @pytest.mark.usefixtures("autojump_clock")

@@ -58,6 +58,7 @@ def test_records_acknowledged_from_a_buffer_are_found_lost_named_and_drawn(tmp_p
     assert "<svg" in report.split('<article class="violation"')[1], "the loss is not drawn"
 
 
+@pytest.mark.campaign
 def test_a_stale_read_is_found_named_and_drawn(tmp_path: Path) -> None:
     words = ("--quick", "--duration", "6", "--nemesis", "kill", "--set", "switch=stale")
     status, results, report = run(tmp_path, *words)

@@ -71,7 +71,8 @@ def open_cluster(tmp_path: Path) -> Iterator[Callable[..., ProcessKafka]]:
         cluster.__exit__(None, None, None)
 
 
-@pytest.mark.parametrize("min_insync", [pytest.param(1, marks=pytest.mark.campaign), 2])
+@pytest.mark.campaign
+@pytest.mark.parametrize("min_insync", [1, 2])
 def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
     open_cluster: Callable[..., ProcessKafka], tmp_path: Path, min_insync: int
 ) -> None:
@@ -92,7 +93,7 @@ def test_all_are_stopped_in_turn_and_the_last_one_is_damaged(
     [
         pytest.param(1, remove_partition, id="partition", marks=pytest.mark.campaign),
         pytest.param(2, flip, id="flip", marks=pytest.mark.campaign),
-        pytest.param(1, remove_disk, id="disk"),
+        pytest.param(1, remove_disk, id="disk", marks=pytest.mark.campaign),
     ],
 )
 def test_all_are_killed_at_once_and_one_is_damaged(

@@ -256,6 +256,7 @@ def create(name: str, partitions: int, replicas: int = 3) -> CreateTopicsRequest
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_many_partitions_are_made_and_deleted_while_a_client_next_to_them_is_served(tmp_path: Path) -> None:
     with watch(tmp_path) as brokers, closing(Wire(brokers.addresses[1])) as wire:

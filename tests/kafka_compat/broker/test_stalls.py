@@ -14,6 +14,7 @@ import pytest
 from tests.kafka_compat.broker.watched import watch
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_a_stall_that_is_shorter_than_the_session_fences_nobody(tmp_path: Path) -> None:
     with watch(tmp_path) as brokers:

@@ -208,7 +208,7 @@ def test_a_topic_stores_the_codec_and_the_time_that_it_asks_for(bootstrap: str, 
     before = time.time_ns() // 10**6
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": "gzip", "log_level": 0})
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "stored", "log_level": 0})
-    for codec in ("uncompressed", "gzip", "snappy", "lz4", "zstd"):
+    for codec in ("uncompressed", "snappy", "lz4"):
         topic = new_topic(compression_type=codec, message_timestamp_type="LogAppendTime")
         for number in range(3):
             producer.produce(topic, b"record %d" % number + bytes(1000), timestamp=2, partition=0)

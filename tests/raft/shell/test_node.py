@@ -322,7 +322,9 @@ def flip(directory: Path, place: str) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("place", ["the last frame", "the middle", "a closed segment"])
+@pytest.mark.parametrize(
+    "place", ["the last frame", pytest.param("the middle", marks=pytest.mark.campaign), "a closed segment"]
+)
 async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_path: Path, place: str) -> None:
     ports = dict(enumerate(free_ports(3), 1))
     addresses = {node_id: f"127.0.0.1:{port}" for node_id, port in ports.items()}

@@ -56,7 +56,7 @@ def address_of(told: dict[str, Any]) -> tuple[str, int]:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.campaign), signal.SIGKILL])
 async def test_what_a_broker_acknowledged_is_there_after_it_was_stopped_or_killed(
     start: Start, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -289,7 +289,14 @@ def send_acknowledged(cluster: RocketMqProcesses, text: str) -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("harm", "sync", "first"), [(damage, True, 1), (remove_log, True, 2), (remove_all, False, 2)])
+@pytest.mark.parametrize(
+    ("harm", "sync", "first"),
+    [
+        (damage, True, 1),
+        pytest.param(remove_log, True, 2, marks=pytest.mark.campaign),
+        pytest.param(remove_all, False, 2, marks=pytest.mark.campaign),
+    ],
+)
 def test_all_are_killed_and_the_master_comes_back_with_another_disk(
     tmp_path: Path, harm: Callable[[Path], None], sync: bool, first: int
 ) -> None:

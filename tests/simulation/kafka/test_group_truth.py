@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.model import KAFKA
 
@@ -77,6 +79,7 @@ def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> N
     assert (said, truth.newest, truth.era) == (["takes a commit of generation 1 after generation 3 has begun"], 3, 1)
 
 
+@pytest.mark.campaign
 def test_members_share_a_group_through_faults() -> None:
     counts: Counter[str] = Counter()
     for seed in range(64):

@@ -86,7 +86,7 @@ class Counting(RaftExplorer):
         super()._prove_spent(posted, sender, receiver, prospects)
 
 
-@pytest.mark.parametrize("scope", [SMALL, TWO_TIMEOUTS], ids=str)
+@pytest.mark.parametrize("scope", [SMALL, pytest.param(TWO_TIMEOUTS, marks=pytest.mark.campaign)], ids=str)
 def test_everything_that_is_left_out_is_delivered_once(scope: Scope) -> None:
     search = Counting(scope)
     explored = search.explore()

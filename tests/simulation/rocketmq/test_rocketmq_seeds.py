@@ -34,7 +34,7 @@ GROUP_REGRESSIONS = {
 """Raft groups, by the seed of their own draw."""
 
 
-@pytest.mark.parametrize("first", range(0, 40, 20))
+@pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.campaign)])
 def test_seeds_keep_every_promise(first: int) -> None:
     for seed in range(first, first + 20):
         assert ROCKETMQ.play(seed).violations == (), f"quorumlog replay {seed} --system rocketmq"
@@ -107,7 +107,9 @@ def test_h1_a_sync_master_that_lost_its_tail_copies_it_back_before_it_takes_reco
     assert counts["acknowledged_without_copies"] == counts["silent_divergences"] == 0
 
 
-@pytest.mark.parametrize("fault", [FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS])
+@pytest.mark.parametrize(
+    "fault", [FaultKind.DAMAGE, FaultKind.VANISH, pytest.param(FaultKind.STOPS, marks=pytest.mark.campaign)]
+)
 def test_a_pair_keeps_what_one_sound_copy_has_without_an_operator(fault: FaultKind) -> None:
     counts = play_worlds((fault,), nodes=2)
     assert counts["disks_damaged"] + counts["disks_vanished"] > 0
