@@ -40,7 +40,14 @@ class Coordination:
         return (
             groups,
             TransactionRequests(
-                self._context, self._replicas(), self.transactions, self.groups, groups, self.verification, self._ids
+                self._context,
+                self._replicas(),
+                self.transactions,
+                self.groups,
+                groups,
+                self.verification,
+                self._ids,
+                creation,
             ),
             self.writer,
         )

@@ -8,6 +8,7 @@ from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.producer_ids import ProducerIds
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.requests.groups import GroupApiRequests
+from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.broker.transaction_coordinators import TransactionCoordinators
 from kafka_compat.broker.turns import Steps
 from kafka_compat.broker.verification import Verification
@@ -101,6 +102,7 @@ class TransactionRequests:
         group_requests: GroupApiRequests,
         verification: Verification,
         ids: ProducerIds,
+        creation: TopicCreation,
     ) -> None:
         self._context = context
         self._replicas = replicas
@@ -109,6 +111,7 @@ class TransactionRequests:
         self._group_requests = group_requests
         self._verification = verification
         self._ids = ids
+        self._creation = creation
 
     # ---------------------------------------------------------------- producers
 
@@ -219,7 +222,13 @@ class TransactionRequests:
 
     @serves(ADD_OFFSETS_TO_TXN.key)
     def add_offsets_to_txn(self, call: ClientCall) -> None:
-        """Add the partition of a group's offsets to a transaction."""
+        """Add the partition of a group's offsets to a transaction. The first request makes their topic."""
+        if OFFSETS_TOPIC in self._context.image.topics:
+            self._add_offsets(call)
+        else:
+            self._creation.create([OFFSETS_TOPIC], lambda: self._add_offsets(call))
+
+    def _add_offsets(self, call: ClientCall) -> None:
         request: AddOffsetsToTxnRequest = call.request
         topic = self._context.image.topics.get(OFFSETS_TOPIC)
         if topic is None or not request.group_id:

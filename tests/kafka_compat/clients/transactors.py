@@ -155,7 +155,7 @@ def transactor(library: str, bootstrap: str, transactional_id: str, timeout_ms: 
         try:
             yield made
         finally:
-            made._producer.close(timeout=0)
+            made._producer.close(timeout=5)
     else:
         with LoopThread() as runner:
             begun = AiokafkaTransactor(runner, bootstrap, transactional_id, timeout_ms)

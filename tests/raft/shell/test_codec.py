@@ -52,7 +52,8 @@ def configurations(draw: st.DrawFn) -> Configuration:
         [node for node, part in zip(nodes, [1, *parts], strict=True) if part & bit] for bit in (1, 2, 4)
     )
     directory_ids = draw(st.dictionaries(st.sampled_from(nodes), st.integers(1, 2**60)))
-    addresses = draw(st.dictionaries(st.sampled_from(nodes), st.text(min_size=1, max_size=20)))
+    address = st.builds("{}:{}".format, st.text("abc.-1", min_size=1, max_size=20), st.integers(1, 65_535))
+    addresses = draw(st.dictionaries(st.sampled_from(nodes), address))
     return Configuration(voters, learners, outgoing, directory_ids, addresses)
 
 
