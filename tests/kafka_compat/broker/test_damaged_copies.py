@@ -99,7 +99,7 @@ async def test_the_last_one_to_stop_is_damaged_and_what_the_others_hold_is_kept(
             await brokers.until(lambda: is_doubtful(brokers, 1))
         await brokers.start(3)
         await assert_kept(brokers)
-        assert is_doubtful(brokers, 1)
+        assert is_empty or is_doubtful(brokers, 1)
 
 
 @pytest.mark.parametrize("damage", SOME_IN_QUICK_TESTS)
