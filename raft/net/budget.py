@@ -216,7 +216,8 @@ class Budget:
     def _is_short_all_the_same(self) -> bool:
         """Count again what has changed unseen, such as requests that ended without an answer."""
         for holder in tuple(self._holders):
-            self.charge(holder, holder.held_bytes())
+            if holder in self._holders:  # the end of a shortage may have ended others
+                self.charge(holder, holder.held_bytes())
         return self.is_short
 
     def _close_others(self, *, is_patient: bool) -> None:

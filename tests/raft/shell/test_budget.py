@@ -102,6 +102,20 @@ def test_reading_goes_on_when_an_eighth_is_free_again(crowd: Crowd) -> None:
     assert (crowd.budget.is_short, other.reads) == (False, 1)
 
 
+def test_who_ends_while_all_is_counted_again_is_charged_no_more(crowd: Crowd) -> None:
+    """The end of a shortage may end other connections: a link that is replaced, say."""
+    shrinks, ends = crowd.join(CLIENT, 700), crowd.join(CLIENT, 60)
+
+    class Replacing(Held):
+        def read_on(self) -> None:
+            crowd.budget.leave(ends)
+
+    crowd.budget.hold_up(Replacing(crowd.budget, Account(0, CLIENT)))
+    shrinks.holds = 500
+    crowd.budget.relieve(1.0)
+    assert crowd.budget.held_bytes == 500
+
+
 def test_strangers_go_at_once_and_clients_only_when_waiting_is_of_no_use(crowd: Crowd) -> None:
     for standing in (KNOWN, CLIENT, STRANGER, CLIENT, STRANGER):
         crowd.join(standing, 200)
