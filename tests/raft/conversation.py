@@ -120,6 +120,7 @@ from raft.model import (
 )
 from raft.outbox import Outbox
 from raft.render import render
+from tests.golden import renew_script, rewrite
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -602,25 +603,9 @@ def say_message(message: Message) -> str:
 
 
 def renew(script: str) -> str:
-    """The script with the answers that the cores give now."""
-    conversation = Conversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith("> "):
-            lines.append(line)
-            lines += conversation.command(line[2:])
-        elif not line or line.startswith("#"):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+    """Returns the script with the answers of today."""
+    return renew_script(script, Conversation().command)
 
 
-def main() -> None:
-    """Renew all scripts when asked to."""
-    if sys.argv[1:] != ["--rewrite"]:
-        raise SystemExit("usage: python -m tests.raft.conversation --rewrite")
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__" and "--rewrite" in sys.argv:
+    rewrite(SCRIPTS, renew)

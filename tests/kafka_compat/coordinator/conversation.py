@@ -53,6 +53,7 @@ from kafka_compat.protocol.apis.transactions import (
     TxnOffsetCommitTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.golden import renew_script, rewrite
 from tests.kafka_compat.coordinator.texts import response_text
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -345,22 +346,9 @@ def record_text(key: bytes, value: bytes | None) -> str:
 
 
 def renew(script: str) -> str:
-    """Returns the script with the answers of today; comments, blank lines and commands stay."""
-    conversation = Conversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith("> "):
-            lines.append(line)
-            lines += conversation.say(line[2:])
-        elif not line or line.startswith("#"):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
+    """Returns the script with the answers of today."""
+    return renew_script(script, Conversation().say)
 
 
 if __name__ == "__main__" and "--rewrite" in sys.argv:
-    main()
+    rewrite(SCRIPTS, renew)

@@ -74,6 +74,7 @@ from kafka_compat.partition.events import (
 from kafka_compat.partition.model import BatchInfo, BatchKind, PartitionConfig
 from kafka_compat.partition.render import render
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.golden import renew_script, rewrite
 from tests.kafka_compat.partition.world import BATCH_BYTES, CONTROLLER, World
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -338,25 +339,9 @@ def _show_fetch(effect: AnswerFetch) -> str:
 
 
 def renew(script: str) -> str:
-    """The script with the answers that the replicas give now."""
-    conversation = PartitionConversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith("> "):
-            lines.append(line)
-            lines += conversation.command(line[2:])
-        elif not line or line.startswith("#"):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+    """Returns the script with the answers of today."""
+    return renew_script(script, PartitionConversation().command)
 
 
-def main() -> None:
-    """Renew all scripts when asked to."""
-    if sys.argv[1:] != ["--rewrite"]:
-        raise SystemExit("usage: python -m tests.kafka_compat.partition.conversation --rewrite")
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__" and "--rewrite" in sys.argv:
+    rewrite(SCRIPTS, renew)

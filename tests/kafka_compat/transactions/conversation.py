@@ -53,6 +53,7 @@ from kafka_compat.transactions.events import (
 )
 from kafka_compat.transactions.model import TransactionData, TransactionState
 from kafka_compat.transactions.record_formats import decode_record, encode_key, encode_value
+from tests.golden import renew_script, rewrite
 
 SCRIPTS = Path(__file__).with_name("scripts")
 EPOCH_MS = 1_000_000
@@ -236,22 +237,9 @@ def record_text(key: bytes, value: bytes | None) -> str:
 
 
 def renew(script: str) -> str:
-    """Returns the script with the answers of today; comments, blank lines and commands stay."""
-    conversation = Conversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith("> "):
-            lines.append(line)
-            lines += conversation.say(line[2:])
-        elif not line or line.startswith("#"):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def main() -> None:
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
+    """Returns the script with the answers of today."""
+    return renew_script(script, Conversation().say)
 
 
 if __name__ == "__main__" and "--rewrite" in sys.argv:
-    main()
+    rewrite(SCRIPTS, renew)

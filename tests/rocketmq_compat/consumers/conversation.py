@@ -30,6 +30,7 @@ from rocketmq_compat.consumers.registry import (
 )
 from rocketmq_compat.consumers.subscriptions import TagSubscription, parse_subscription
 from rocketmq_compat.remoting.bodies import ConsumeModel, MessageQueue
+from tests.golden import renew_script, rewrite
 
 SCRIPTS = Path(__file__).with_name("scripts")
 STEP_S = 10.0
@@ -138,17 +139,9 @@ def _queue(text: str) -> MessageQueue:
 
 
 def renew(script: str) -> str:
-    """Returns the script with the answers that its commands get now."""
-    conversation = Conversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith(("#", "> ")):
-            lines.append(line)
-        if line.startswith("> "):
-            lines += conversation.say(line[2:])
-    return "\n".join(lines) + "\n"
+    """Returns the script with the answers of today."""
+    return renew_script(script, Conversation().say)
 
 
 if __name__ == "__main__" and "--rewrite" in sys.argv:
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
+    rewrite(SCRIPTS, renew)

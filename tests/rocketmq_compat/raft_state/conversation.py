@@ -27,6 +27,7 @@ from rocketmq_compat.raft_state import (
     encode_group_command,
 )
 from rocketmq_compat.remoting.bodies import DataVersion, SubscriptionGroupConfig, TopicConfig
+from tests.golden import renew_script, rewrite
 
 SCRIPTS = Path(__file__).with_name("scripts")
 
@@ -99,17 +100,9 @@ class Conversation:
 
 
 def renew(script: str) -> str:
-    """Returns the script with the answers that its commands get now."""
-    conversation = Conversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith(("#", "> ")):
-            lines.append(line)
-        if line.startswith("> "):
-            lines += conversation.say(line[2:])
-    return "\n".join(lines) + "\n"
+    """Returns the script with the answers of today."""
+    return renew_script(script, Conversation().say)
 
 
 if __name__ == "__main__" and "--rewrite" in sys.argv:
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
+    rewrite(SCRIPTS, renew)

@@ -75,6 +75,7 @@ from rocketmq_compat.replication.messages import (
 )
 from rocketmq_compat.replication.model import ReplicationConfig
 from rocketmq_compat.replication.render import render
+from tests.golden import renew_script, rewrite
 from tests.rocketmq_compat.replication.world import World
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -284,25 +285,9 @@ def _message(message: HaMessage) -> str:
 
 
 def renew(script: str) -> str:
-    """The script with the answers that the replicas give now."""
-    conversation = ReplicationConversation()
-    lines: list[str] = []
-    for line in script.splitlines():
-        if line.startswith("> "):
-            lines.append(line)
-            lines += conversation.command(line[2:])
-        elif not line or line.startswith("#"):
-            lines.append(line)
-    return "\n".join(lines) + "\n"
+    """Returns the script with the answers of today."""
+    return renew_script(script, ReplicationConversation().command)
 
 
-def main() -> None:
-    """Renew all scripts when asked to."""
-    if sys.argv[1:] != ["--rewrite"]:
-        raise SystemExit("usage: python -m tests.rocketmq_compat.replication.conversation --rewrite")
-    for path in sorted(SCRIPTS.glob("*.txt")):
-        path.write_text(renew(path.read_text()))
-
-
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__" and "--rewrite" in sys.argv:
+    rewrite(SCRIPTS, renew)
