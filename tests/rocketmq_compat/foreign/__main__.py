@@ -19,7 +19,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tests.rocketmq_compat.foreign.clients import ClientMissing, java_classpath, javascript_modules
+from tests.brought import ClientMissing
+from tests.rocketmq_compat.foreign.clients import java_classpath, javascript_modules
 from tests.rocketmq_compat.foreign.cluster import MessageCluster, broker_group, broker_pairs, guarded_broker
 from tests.rocketmq_compat.foreign.steps import ForeignPlan, ForeignStep, group_steps, guarded_steps, pair_steps
 
