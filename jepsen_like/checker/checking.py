@@ -26,6 +26,7 @@ from jepsen_like.checker.queue.tasks import QueueCheck
 from jepsen_like.checker.register.check import RegisterCheck
 from jepsen_like.checker.rows.final_logs import DUMP, LOG_OBJECT, ROWS_MANY
 from jepsen_like.checker.rows.gather import LIMITS, Limits, rows_in, with_sizes
+from jepsen_like.checker.transactions.tasks import TransactionsCheck
 from jepsen_like.checker.verdict import LOOKS, NOUNS, SETS, Engine, Findings, Model, Undecided, Verdict
 from jepsen_like.history.files import (
     FINAL_LOGS,
@@ -124,6 +125,8 @@ def check_run(
             check: ModelCheck = LogsCheck(dump, kept, allowances)
         case Model.QUEUE:
             check = QueueCheck(dump, kept, _expectations_of(directory), allowances)
+        case Model.TRANSACTIONS:
+            check = TransactionsCheck(dump)
         case _:
             check = _check_of(model)
     with _job_of(history, engine, worker, limits) as job:
@@ -163,6 +166,8 @@ def _check_of(model: Model) -> ModelCheck:
             return LogsCheck((), None, ())
         case Model.QUEUE:
             return QueueCheck((), None, NO_MORE_EXPECTED, ())
+        case Model.TRANSACTIONS:
+            return TransactionsCheck(())
         case _:
             return ObjectsCheck(model)
 

@@ -31,6 +31,8 @@ class Model(enum.Enum):
     REGISTER = "register"
     QUEUE = "queue"
     """Partitions of topics with producers, consumers and their groups."""
+    TRANSACTIONS = "transactions"
+    """Partitions that transactional producers write to, several in one transaction."""
     UNORDERED_QUEUE = "unordered-queue"
     """Elements that are each taken out at most once, in any order."""
     FIFO_QUEUE = "fifo-queue"
@@ -99,6 +101,12 @@ class Check(enum.StrEnum):
     """A group's position lay behind a message that no member had been given yet."""
     KEY_ORDER = "key_order"
     """Of one sharding key's messages, one that was sent later was given first."""
+    DIRTY_READ = "dirty_read"
+    """A record of an open transaction was read as committed."""
+    FENCED = "fenced"
+    """A producer whose transactional id another one had taken wrote a record, or ended a transaction."""
+    STABLE_END = "stable_end"
+    """The end up to which transactions are decided went back."""
 
 
 LOG_CHECKS: Final = (
@@ -132,6 +140,22 @@ QUEUE_CHECKS: Final = (
     Check.COMMIT_AHEAD,
     Check.KEY_ORDER,
 )
+TRANSACTION_CHECKS: Final = (
+    Check.TORN,
+    Check.LOST,
+    Check.DUPLICATED,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.DIRTY_READ,
+    Check.FENCED,
+    Check.DIVERGENT_OFFSET,
+    Check.REPLICAS,
+    Check.SEND_ORDER,
+    Check.NONMONOTONIC_POLL,
+    Check.SKIPPED_POLL,
+    Check.STABLE_END,
+    Check.COMMIT_REGRESS,
+)
 PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
 """Of a queue whose messages are pushed; told only where they were made."""
 REGISTER_CHECKS: Final = (
@@ -155,6 +179,7 @@ CHECKS_OF: Final = {
     Model.LOG: LOG_CHECKS,
     Model.REGISTER: REGISTER_CHECKS,
     Model.QUEUE: QUEUE_CHECKS,
+    Model.TRANSACTIONS: TRANSACTION_CHECKS,
     Model.UNORDERED_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.FIFO_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.TOTAL_QUEUE: (*ELEMENT_CHECKS[1:], Check.SEND_ORDER),
@@ -169,6 +194,7 @@ SETS: Final = (Model.SET, Model.LINEARIZABLE_SET)
 OF_ELEMENTS: Final = (*QUEUES_OF_ELEMENTS, *SETS, Model.KEY_VALUE)
 NOUNS: Final = {
     Model.QUEUE: "partition",
+    Model.TRANSACTIONS: "partition",
     **dict.fromkeys(QUEUES_OF_ELEMENTS, "queue"),
     **dict.fromkeys(SETS, "set"),
     Model.KEY_VALUE: "key",
@@ -285,6 +311,25 @@ class Tolerated:
 
 
 @attrs.frozen(kw_only=True)
+class TransactionCounts:
+    """How many transactions ended in each way, and how often a transactional id was taken from a producer."""
+
+    committed: int = 0
+    aborted: int = 0
+    unknown: int = 0
+    takeovers: int = 0
+
+    def __add__(self, other: "TransactionCounts") -> "TransactionCounts":
+        """Returns both together."""
+        return TransactionCounts(
+            committed=self.committed + other.committed,
+            aborted=self.aborted + other.aborted,
+            unknown=self.unknown + other.unknown,
+            takeovers=self.takeovers + other.takeovers,
+        )
+
+
+@attrs.frozen(kw_only=True)
 class Findings:
     """The findings about one piece of a history; pieces add up."""
 
@@ -325,6 +370,7 @@ class Findings:
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
     """And how often one was given again."""
+    transactions: TransactionCounts = TransactionCounts()
 
     @classmethod
     def join(cls, parts: Iterable["Findings"]) -> "Findings":
@@ -373,7 +419,7 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
-        elif self.model is Model.QUEUE or self.model in OF_ELEMENTS:
+        elif self.model in (Model.QUEUE, Model.TRANSACTIONS) or self.model in OF_ELEMENTS:
             pass
         elif self.model is Model.LOG and found.unread:
             lines.append(f"loss: {found.unread:,} of {found.objects:,} logs have no final logs")
@@ -433,6 +479,13 @@ class Verdict:
         """Returns how many acknowledged records were lost and may have been."""
         return sum(loss.records for loss in self.losses)
 
+    def _transactions(self) -> dict[str, int]:
+        """Returns the transactions by their ends, and what the worst findings about them come to."""
+        found = self.findings
+        worst = {"torn": Check.TORN, "aborted_reads": Check.ABORTED_READ, "duplicates": Check.DUPLICATED}
+        counts = {name: found.counts.get(check, 0) for name, check in worst.items()}
+        return {**attrs.asdict(found.transactions), **counts}
+
     def as_json(self) -> dict[str, Any]:
         """Returns the part of `results.json` that a check knows."""
         found = self.findings
@@ -464,6 +517,7 @@ class Verdict:
                 if Check.UNDELIVERED in found.shown
                 else {}
             ),
+            **({"transactions": self._transactions()} if self.model is Model.TRANSACTIONS else {}),
             **({"tolerated": [one.as_json() for one in found.tolerated]} if found.tolerated else {}),
             "lost": [one.sentence for one in self.violations if one.check is Check.LOST][:EXAMPLES_MAX],
             "violations": [one.as_json(origin_ns) for one in self.violations],

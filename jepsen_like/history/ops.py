@@ -17,6 +17,9 @@ NONE: Final = -1
 NEVER: Final = 2**62
 """`t_ret` of an operation whose end was not seen."""
 
+READ_COMMITTED, READ_UNCOMMITTED = 1, 2
+"""Isolation levels of consumers."""
+
 
 class Action(enum.IntEnum):
     """The requested action (column `f`)."""
@@ -50,6 +53,8 @@ class Action(enum.IntEnum):
     """An element was added to a set."""
     CALL = 16
     """An operation of an object whose model is a class of the user's."""
+    INIT = 17
+    """A producer took a transactional id over, and so fenced every earlier producer with this id."""
 
 
 class Outcome(enum.IntEnum):
@@ -113,6 +118,15 @@ class Op:
 
     tail: `offset` the end that consumers can read to, `seen` where the log begins; `b` is 1 if `process` then reads all
     of it as the final read of the partition, else `NONE`.
+
+    Of transactions everything has the outcome of its transaction (`OK` committed, `FAIL` certainly not, `INFO` unknown),
+    whose number is `epoch`; `process` is one life of a producer or consumer:
+
+    send: `a` the value, `offset` where it landed, `b` the value of the input that it was made of (`NONE`: of none), `seen`
+    when the commit was asked for (`NONE`: never), `count` the number of records of the transaction; `t_inv` is that of the
+    record, `t_ret` that of the transaction. commit: `offset` the next input to be read. init: `a` the number of the
+    transactional id. poll, tail: `b` is 1 for read_committed, 2 for read_uncommitted. tail: `offset` the end that this level
+    can read to; `seen` where the partition begins, if `process` has then read all of it.
 
     Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for
     each of them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:

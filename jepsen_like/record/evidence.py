@@ -78,6 +78,31 @@ def of_faults(
     ]
 
 
+def count_struck(
+    faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], to_strike: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """Returns how many faults hit a node that led one of these scopes when the fault began, by the name of the scopes."""
+    return {
+        name: sum(not set(fault.nodes).isdisjoint(_leaders_at(fault.begun_ns, roles, scopes)) for fault in faults)
+        for name, scopes in to_strike.items()
+    }
+
+
+def of_struck(
+    faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], to_strike: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Returns a doubt for each name whose scopes' leaders no fault hit."""
+    struck = count_struck(faults, roles, to_strike)
+    return [f"no fault hit one of the {name} that the clients used" for name, count in struck.items() if not count]
+
+
+def _leaders_at(t_ns: int, roles: Sequence[RoleSeen], scopes: Sequence[str]) -> set[int]:
+    """Returns the nodes of which each was the last to say, by then, that it leads one of the scopes."""
+    said = [role for role in roles if role.t_ns <= t_ns and role.role == LEADER and role.scope in scopes]
+    newest = {role.scope: role.node for role in sorted(said, key=lambda role: role.term)}
+    return set(newest.values())
+
+
 def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> list[str]:
     if fault.kind in PROCESS_PROOFS:
         doubts = _of_processes(fault)

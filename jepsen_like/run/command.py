@@ -12,6 +12,7 @@ import platform
 import random
 import shlex
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import metadata
 from operator import attrgetter
@@ -501,6 +502,8 @@ def summary(results: RunResults, report: Path) -> list[str]:
     for name, check in results.checks.items():
         if check.valid is not True and check.examples:
             lines.append(f"{name}: {check.count:,} found, for example: {check.examples[0]}")
+    if (counts := results.transactions) is not None:
+        lines.append(describe_transactions(counts))
     if given := results.given:
         lines.append(
             f"given to consumers: {given.messages:,} messages, {given.again:,} times one again   "
@@ -513,6 +516,13 @@ def summary(results: RunResults, report: Path) -> list[str]:
     lines += [f"lost, as this mode allows: {loss['says']}" for loss in results.lost_allowed]
     lines += [f"not decided: {reason}" for reason in results.unknown]
     return [*lines, f"report: {report}"]
+
+
+def describe_transactions(counts: Mapping[str, Any]) -> str:
+    """Returns how the transactions of a run ended, and what faults struck, in one line."""
+    told = [f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if isinstance(count, int)]
+    struck = ", ".join(f"{name} {count:,} times" for name, count in counts.get("struck", {}).items())
+    return f"transactions: {'   '.join(told)}   struck: {struck or 'nothing'}"
 
 
 def describe_expired(results: RunResults) -> str:

@@ -197,6 +197,7 @@ async def _break_it(
         last_acked=recorder.counts.acked - acked_under_load,
         starts=tuple(cluster.starts),
         turns=tuple(cluster.turns),
+        to_strike=cluster.system.describe(cluster.mode, plan.workload).get("struck", {}),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 

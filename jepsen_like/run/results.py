@@ -51,6 +51,8 @@ class Observed:
     """The number of acknowledged records or values that were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
     """The number of operations that ended in each way, as they ended."""
+    to_strike: Mapping[str, Sequence[str]] = {}
+    """Scopes by a name for them: faults have to hit a leader of one of each."""
     latency_from_intended_ms: Mapping[str, float | None] | None = None
     """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
@@ -94,9 +96,18 @@ def build_results(verdict: Mapping[str, Any], attempts: Attempts, observed: Obse
         checks=checks,
         rpo=RecoveryPoint(of_checker.lost_acked, rpo_s(verdict, results.faults)),
         retention=_count_trims(of_checker, observed),
+        transactions=_with_struck(of_checker.transactions, observed),
         is_interrupted=observed.is_interrupted,
         latency_from_intended_ms=observed.latency_from_intended_ms,
     )
+
+
+def _with_struck(counted: Mapping[str, Any] | None, observed: Observed) -> Mapping[str, Any] | None:
+    """Returns the counts of transactions with the faults that hit a leader of each group of scopes; None without transactions."""
+    if counted is None:
+        return None
+    struck = evidence.count_struck(observed.faults, observed.roles, observed.to_strike)
+    return {**counted, "struck": struck}
 
 
 def _count_trims(verdict: RunResults, observed: Observed) -> Retained | None:
@@ -114,6 +125,7 @@ def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
     is_too_soon = observed.is_interrupted and bool(observed.kinds) and happened.isdisjoint(observed.kinds)
     return [
         *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
+        *evidence.of_struck(observed.faults, observed.roles, observed.to_strike if kinds else {}),
         *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
         *evidence.of_service(observed.faults, attempts.acknowledged_writes()),
         *evidence.of_history(attempts, observed.counted, may_overlap=attempts.is_queue),

@@ -135,6 +135,58 @@ class SoughtRow(NamedTuple):
     t_ns: int
 
 
+class InitRow(NamedTuple):
+    """A producer has taken a transactional id over; `life` is its number among those of its client."""
+
+    life: int
+    transactional_id: int
+    t_inv: int
+    t_ret: int
+
+
+class TransactionRow(NamedTuple):
+    """A transaction has ended: its records, the positions that it committed, and what is known of its outcome.
+
+    `commit_ns` is when its commit was asked for, -1 for never. A record is (object, value, source, offset, t_inv), where
+    `source` is the value of the input that it was made of; a position is (object, next offset).
+    """
+
+    life: int
+    transactional_id: int
+    number: int
+    outcome: int
+    error: int
+    commit_ns: int
+    t_ret: int
+    records: Sequence[Sequence[int]]
+    positions: Sequence[Sequence[int]]
+
+
+class FoundRow(NamedTuple):
+    """A consumer of an isolation level got records of one object."""
+
+    life: int
+    isolation: int
+    object: int
+    values: Sequence[int]
+    offsets: Sequence[int]
+    is_whole: bool
+    t_inv: int
+    t_ret: int
+
+
+class EndRow(NamedTuple):
+    """A consumer was told the end that its level reads to; `start`: where the final read begins, -1 where none does."""
+
+    life: int
+    isolation: int
+    object: int
+    start: int
+    end: int
+    t_inv: int
+    t_ret: int
+
+
 class NoteRow(NamedTuple):
     """An answer that made no sense."""
 
@@ -152,6 +204,10 @@ Row = (
     | CommittedRow
     | PositionRow
     | SoughtRow
+    | InitRow
+    | TransactionRow
+    | FoundRow
+    | EndRow
     | NoteRow
 )
 ROW_TYPES = {kind.__name__: kind for kind in Row.__args__}

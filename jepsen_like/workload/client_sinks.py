@@ -9,7 +9,10 @@ from jepsen_like.workload.client_rows import (
     AssignedRow,
     ClientPlan,
     CommittedRow,
+    EndRow,
+    FoundRow,
     GivenRow,
+    InitRow,
     NoteRow,
     PolledRow,
     PositionRow,
@@ -19,6 +22,7 @@ from jepsen_like.workload.client_rows import (
     SentRow,
     SoughtRow,
     TailRow,
+    TransactionRow,
     outcome_of,
 )
 from jepsen_like.workload.model import Request, Seen
@@ -128,6 +132,8 @@ class QueueSink:
                 self._read(row, self._processes.of("final read", row.object))
             case SentRow():
                 self._send(row, self._processes.of(plan.role, plan.index, incarnation))
+            case InitRow() | TransactionRow() | FoundRow() | EndRow():
+                raise AssertionError(row)
             case _:
                 self._consume(plan.group, row, self._processes.of(plan.role, plan.index, incarnation))
 

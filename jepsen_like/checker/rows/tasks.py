@@ -54,6 +54,7 @@ ACTIONS: Final = {
         Action.SEEK,
         Action.TAIL,
     ),
+    Model.TRANSACTIONS: (Action.INIT, Action.SEND, Action.COMMIT, Action.COMMITTED, Action.POLL, Action.TAIL),
     **dict.fromkeys(QUEUES_OF_ELEMENTS, (Action.ENQUEUE, Action.DEQUEUE, Action.DRAIN)),
     **dict.fromkeys(SETS, (Action.ADD, Action.READ)),
     Model.KEY_VALUE: (Action.APPEND, Action.WRITE, Action.READ),

@@ -4,6 +4,7 @@ librdkafka reads them once. A worker whose files have changed therefore makes a 
 program again.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,10 @@ class ClientConfig:
 
     def now(self) -> dict[str, Any]:
         """Returns the configuration by the files of this moment."""
+        return self.secured(self._plan.client)
+
+    def secured(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a configuration of the same worker, with these files."""
         if self._plan.authority is None or self._plan.keystore is None:
-            return dict(self._plan.client)
-        return {**self._plan.client, **security_config(self._plan.authority, self._plan.keystore)}
+            return dict(config)
+        return {**config, **security_config(self._plan.authority, self._plan.keystore)}

@@ -14,12 +14,13 @@ import trio
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
-from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
+from jepsen_like.systems.kafka.batch_values import whole_batches
+from jepsen_like.systems.kafka.final_log import FinalLogWriter
+from jepsen_like.systems.kafka.load import TXN_WORKLOAD, transactional_ids
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.processes import CONTROLLER, scope_of
+from jepsen_like.systems.kafka.processes import CONTROLLER, coordinator_of, scope_of
 from jepsen_like.systems.kafka.wire import NoAnswer, ask
 from jepsen_like.systems.reports import ask_each
-from jepsen_like.workload.payload import decode_value
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
 from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
@@ -97,6 +98,8 @@ class KafkaControl(Control):
     ) -> None:
         self.topic: str | None = None
         """The topic of the load, once `prepare` has made it."""
+        self._coordinators = frozenset[Scope]()
+        """The scopes of the transaction coordinators of the load."""
         self._cluster_id = cluster_id
         self._direct = dict(direct)
         self._can_answer = can_answer
@@ -113,9 +116,13 @@ class KafkaControl(Control):
         return ClusterView.of(answers)
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
-        """The leaders of the partitions that the load writes to; without a load all, and the controller."""
+        """The leaders of what the load writes to, coordinators too; without a load all, and the controller."""
         view = await self.view()
-        wanted = view.partitions if self.topic is None else view.of_topic(self.topic)
+        wanted = {
+            name: state
+            for name, state in view.partitions.items()
+            if self.topic in (None, name.topic) or scope_of(*name) in self._coordinators
+        }
         found = {
             scope_of(*name): Leadership(state.leader_id, state.leader_epoch)
             for name, state in wanted.items()
@@ -267,31 +274,17 @@ class KafkaControl(Control):
                 raise NotServing(f"n{node} did not tell where its {name} begins within {READS_WITHIN_S:g} s")
             offset, end = starts[name], ends[name.partition]
             writer.begin(node, offset, name.partition)
-            while offset < end:
+            log = FinalLogWriter(writer, node, name.partition, offset)
+            while log.offset < end:
+                offset = log.offset
                 try:
                     records = (await self.read_own(node, name, offset)).records or b""
-                    data = b"".join(records) if isinstance(records, tuple) else records
-                    following = self._dump_records(node, name, offset, end, memoryview(data), writer)
+                    log.take(memoryview(b"".join(records) if isinstance(records, tuple) else records), end)
                 except (NoAnswer, InvalidBatch) as error:
                     raise NotServing(f"n{node} did not give its {name} at {offset}: {error}") from error
-                if following == offset:
+                if log.offset == offset:
                     raise NotServing(f"n{node} has {name} up to {end} and shows {offset}")
-                offset = following
-
-    @staticmethod
-    def _dump_records(
-        node: int, name: TopicPartition, offset: int, end: int, records: memoryview, writer: DumpWriter
-    ) -> int:
-        """Write down the batches from `offset` on. Returns where they end."""
-        for position, header in whole_batches(records):
-            # The checker wants each value; a damaged record gets one that no client sent.
-            values = [
-                decode_value(value)[0] for at, value in values_of(records, position, header) if offset <= at < end
-            ]
-            if values:
-                writer.record(node, offset, header.leader_epoch, values, size=header.size, obj=name.partition)
-                offset += len(values)
-        return offset
+            log.close()
 
     async def read_own(self, node: int, name: TopicPartition, offset: int) -> FetchPartitionResponse:
         """Read a broker's own copy. Raises `NoAnswer`, also for an error of the partition."""
@@ -354,6 +347,9 @@ class KafkaControl(Control):
                     for state in states.values()
                 ):
                     self.topic = TOPIC
+                    if workload == TXN_WORKLOAD:
+                        ids = transactional_ids(mode)
+                        self._coordinators = frozenset(coordinator_of(one, mode.transaction_partitions) for one in ids)
                     return
                 if states:
                     why = "not all replicas are in sync"

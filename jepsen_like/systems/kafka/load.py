@@ -13,19 +13,29 @@ import trio
 from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WORKER, WorkerPlan
+from jepsen_like.systems.kafka.worker_plan import (
+    FEEDER,
+    MEMBER,
+    READER,
+    SENDER,
+    STABLE_READER,
+    TRANSFORMER,
+    WORKER,
+    WorkerPlan,
+)
 from jepsen_like.workload.client_process import FINAL, STOP, STOPPED, ClientProcess
 from jepsen_like.workload.client_sinks import ClientSink, LogSink, QueueSink
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
+from jepsen_like.workload.transactions import TransactionRecorder, TransactionSink
 
 SENDERS: Final = 2
 MESSAGE_WITHIN_MS: Final = 8000
 """librdkafka gives a message up, and its outcome is unknown."""
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
-LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD = "log", "group", "groups"
+LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD, TXN_WORKLOAD = "log", "group", "groups", "txn"
 GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     GROUP_WORKLOAD: {"readers": 3},
     GROUPS_WORKLOAD: {"readers": 2, "auditors": 2},
@@ -33,6 +43,11 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
 """By workload: each group, by its number, with its members. With several, a consumer without a group reads on."""
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
+TRANSACTION_WITHIN_MS: Final = 8000
+FEEDERS, TWINS = 4, 2
+"""Producers of transactions that read nothing, each with a transactional id, and transformers that share one, of each input."""
+LAST_ACTS: Final = (SENDER, FEEDER, TRANSFORMER, READER, STABLE_READER)
+"""The roles in the order of their last writes and reads."""
 
 COMMON: Final[Mapping[str, Any]] = {
     "socket.timeout.ms": 2500,
@@ -122,7 +137,7 @@ class ClientLoad:
         """A last message to each partition, then its end and newest records. Returns False if not all was answered."""
         try:
             with trio.move_on_after(FINAL_WITHIN_S * 2):
-                for role in (SENDER, READER):
+                for role in LAST_ACTS:
                     told = [worker for worker in self.workers if worker.plan.role == role]
                     for worker in told:
                         worker.tell(FINAL)
@@ -165,6 +180,9 @@ def load_of(
     tls: TlsPaths | None = None,
 ) -> ClientLoad:
     """The load of a workload: producers that share concurrency and rate, and a reader, or a group and a late reader."""
+    if workload == TXN_WORKLOAD:
+        assert isinstance(recorder, TransactionRecorder)
+        return ClientLoad(transaction_plans(mode, servers, topic, plan, tls), TransactionSink(recorder))
     reader = WorkerPlan(
         role=READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),
@@ -201,3 +219,52 @@ def load_of(
         consumers.append(attrs.evolve(reader, role=MEMBER))
     consumers = [attrs.evolve(each, index=number, workers=len(consumers)) for number, each in enumerate(consumers)]
     return ClientLoad([*producers, *consumers, reader], QueueSink(recorder))
+
+
+def transactional_ids(mode: KafkaMode) -> list[str]:
+    """Returns the transactional ids of the producers of a run."""
+    return [f"txn-{number}" for number in range(FEEDERS + inputs_of(mode))]
+
+
+def inputs_of(mode: KafkaMode) -> int:
+    """Returns how many partitions are inputs of transformers; the others are their outputs."""
+    return max(1, mode.partitions // 2)
+
+
+def transaction_plans(
+    mode: KafkaMode, servers: str, topic: str, plan: LoadPlan, tls: TlsPaths | None
+) -> list[WorkerPlan]:
+    """Returns the clients of a run of transactions: feeders, twins for each input, and a reader."""
+    inputs = inputs_of(mode)
+    consumer = consumer_config(servers, f"transformers-{plan.seed}")
+    reader = WorkerPlan(
+        role=STABLE_READER,
+        client=consumer,
+        authority=None if tls is None else str(tls.authority),
+        keystore=None if tls is None else str(tls.keystore),
+        topic=topic,
+        partitions=mode.partitions,
+        may_retry=True,
+        seed=plan.seed,
+        inputs=inputs,
+    )
+    producer = {**producer_config(mode, servers), "transaction.timeout.ms": TRANSACTION_WITHIN_MS}
+    producers = [attrs.evolve(reader, role=FEEDER, client=producer, transactional_id=each) for each in range(FEEDERS)]
+    producers += [
+        attrs.evolve(
+            reader,
+            role=TRANSFORMER,
+            client=producer,
+            consumer={**consumer, "isolation.level": "read_committed"},
+            transactional_id=FEEDERS + each,
+            input=each,
+        )
+        for each in range(inputs)
+        for _ in range(TWINS)
+    ]
+    count = len(producers)
+    numbered = [
+        attrs.evolve(each, index=number, workers=count, first_number=number, numbers_step=count)
+        for number, each in enumerate(producers)
+    ]
+    return [*numbered, reader]

@@ -87,6 +87,11 @@ class KafkaMode(Mode):
         return int(self.settings[names.PARTITIONS])
 
     @property
+    def transaction_partitions(self) -> int:
+        """The number of partitions of the transactions topic."""
+        return int(self.settings[names.TRANSACTION_PARTITIONS])
+
+    @property
     def rule(self) -> IsrRule:
         """The rule that decides about losses."""
         return IsrRule(
@@ -103,7 +108,9 @@ class KafkaMode(Mode):
 
     def broker_words(self, nodes: int) -> list[str]:
         """The `name=value` settings of every broker of a cluster of so many."""
-        factors = {name: self.factor(nodes, name) for name in (names.FACTOR, names.OFFSETS_FACTOR)}
+        factors = {
+            name: self.factor(nodes, name) for name in (names.FACTOR, names.OFFSETS_FACTOR, names.TRANSACTIONS_FACTOR)
+        }
         of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
         return [f"{name}={show(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
 
@@ -118,6 +125,8 @@ class KafkaMode(Mode):
         """Why a run could not be judged."""
         if model is Model.LOG and self.acks == NO_ACKS:
             return "with acks=0 no broker says where a record went, so there is no log to judge: use acks=1 or acks=all"
+        if model is Model.TRANSACTIONS and (costly := [kind for kind in kinds if not self.survives(kind)]):
+            return f"transactions are judged where nothing may be lost, and {costly[0]} may cost records in this mode"
         if any(name in self.settings for name in _RETENTION):
             return "what leaves a Kafka log by retention is not judged: leave log.retention.* to its defaults (quorumlog up takes it)"
         return None

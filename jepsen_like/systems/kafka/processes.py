@@ -8,6 +8,8 @@ from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReport
 from jepsen_like.port.port import ProcessPlan, Scope, TlsPaths
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
+from kafka_compat.coordinator.partitioning import partition_of
+from kafka_compat.model import TRANSACTIONS_TOPIC
 
 CONTROLLER: Final[Scope] = "controller"
 METADATA_DIRECTORY: Final = "metadata"
@@ -17,6 +19,11 @@ METADATA_DIRECTORY: Final = "metadata"
 def scope_of(topic: str, partition: int) -> Scope:
     """The scope of one partition."""
     return f"{topic}-{partition}"
+
+
+def coordinator_of(transactional_id: str, partitions: int) -> Scope:
+    """The scope of the coordinator of a transactional id."""
+    return scope_of(TRANSACTIONS_TOPIC, partition_of(transactional_id, partitions))
 
 
 def broker_command(plan: ProcessPlan) -> list[str]:

@@ -17,6 +17,8 @@ MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 FACTOR: Final = "default.replication.factor"
 OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
+TRANSACTION_PARTITIONS: Final = "transaction.state.log.num.partitions"
+TRANSACTIONS_FACTOR: Final = "transaction.state.log.replication.factor"
 PARTITIONS: Final = "num.partitions"
 LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
@@ -58,6 +60,8 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     SESSION_MS: 2000,
     "broker.heartbeat.interval.ms": 400,
     "offsets.topic.num.partitions": 4,
+    TRANSACTION_PARTITIONS: 4,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
 }

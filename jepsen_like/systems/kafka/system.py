@@ -21,9 +21,11 @@ from jepsen_like.systems.kafka.load import (
     LOG_WORKLOAD,
     REBALANCE_MS,
     SESSION_MS,
+    TXN_WORKLOAD,
     ClientLoad,
     bootstrap,
     load_of,
+    transactional_ids,
 )
 from jepsen_like.systems.kafka.mode import ISR, KafkaMode
 from jepsen_like.systems.kafka.promises import SERVES
@@ -34,6 +36,7 @@ from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
+from jepsen_like.workload.transactions import TransactionRecorder
 from kafka_compat.config_keys import BROKER_KEYS
 
 
@@ -46,6 +49,7 @@ class KafkaAdapter(System):
         LOG_WORKLOAD: Model.LOG,
         GROUP_WORKLOAD: Model.QUEUE,
         GROUPS_WORKLOAD: Model.QUEUE,
+        TXN_WORKLOAD: Model.TRANSACTIONS,
     }
     serves: ClassVar[Mapping[str, str]] = SERVES
     standing_settings: ClassVar[tuple[str, ...]] = tuple(
@@ -102,14 +106,21 @@ class KafkaAdapter(System):
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""
+        if workload == TXN_WORKLOAD:
+            return TransactionRecorder(history)
         return QueueRecorder(history) if workload in GROUPS else Recorder(history)
 
     def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """Returns what the check of a queue expects of these clients."""
         assert isinstance(mode, KafkaMode)
+        names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
+        if workload == TXN_WORKLOAD:
+            coordinators = sorted(
+                {processes.coordinator_of(one, mode.transaction_partitions) for one in transactional_ids(mode)}
+            )
+            return {"struck": {"coordinators": coordinators, "leaders": sorted(names.values())}}
         if workload not in GROUPS:
             return {}
-        names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
         return {
             "queue": {
                 "acks": mode.acks,

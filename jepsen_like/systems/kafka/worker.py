@@ -5,10 +5,19 @@ from collections.abc import Mapping
 from jepsen_like.systems.kafka.member import MemberWorker
 from jepsen_like.systems.kafka.reader import Reader
 from jepsen_like.systems.kafka.sender import Sender
-from jepsen_like.systems.kafka.worker_plan import MEMBER, READER, SENDER, WorkerPlan
+from jepsen_like.systems.kafka.stable_reader import StableReader
+from jepsen_like.systems.kafka.transactor import Transactor
+from jepsen_like.systems.kafka.worker_plan import FEEDER, MEMBER, READER, SENDER, STABLE_READER, TRANSFORMER, WorkerPlan
 from jepsen_like.workload.client_process import ClientPipe
 
-ROLES: Mapping[str, type[Sender | Reader | MemberWorker]] = {SENDER: Sender, READER: Reader, MEMBER: MemberWorker}
+ROLES: Mapping[str, type[Sender | Reader | MemberWorker | Transactor | StableReader]] = {
+    SENDER: Sender,
+    READER: Reader,
+    MEMBER: MemberWorker,
+    FEEDER: Transactor,
+    TRANSFORMER: Transactor,
+    STABLE_READER: StableReader,
+}
 
 
 def main() -> None:

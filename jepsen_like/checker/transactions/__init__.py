@@ -1,0 +1,1 @@
+"""The judge of transactions: all of a committed one or nothing, and each input once."""
