@@ -175,7 +175,14 @@ def _check_of(model: Model) -> ModelCheck:
 def _judge(model: Model, engine: Engine, found: Conclusion) -> Verdict:
     """Returns what a model concluded as a verdict."""
     findings = require_evidence(found.findings, model)
-    return Verdict(model=model, engine=engine, findings=findings, unchecked=found.unchecked, losses=found.losses)
+    return Verdict(
+        model=model,
+        engine=engine,
+        findings=findings,
+        unchecked=found.unchecked,
+        losses=found.losses,
+        transactions=found.transactions,
+    )
 
 
 @attrs.frozen

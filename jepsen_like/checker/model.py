@@ -8,7 +8,7 @@ import attrs
 from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.rows.tasks import Task
-from jepsen_like.checker.verdict import Check, Findings
+from jepsen_like.checker.verdict import Check, Findings, TransactionCounts
 from jepsen_like.history.files import HistoryReader
 
 
@@ -21,6 +21,8 @@ class Conclusion:
     """Acknowledged records that were lost and may have been."""
     unchecked: frozenset[Check] = frozenset()
     """Checks that the history has no evidence for."""
+    transactions: TransactionCounts | None = None
+    """Of a history of transactions."""
 
 
 class ModelCheck(Protocol):

@@ -312,21 +312,12 @@ class Tolerated:
 
 @attrs.frozen(kw_only=True)
 class TransactionCounts:
-    """How many transactions ended in each way, and how often a transactional id was taken from a producer."""
+    """The transactions by how they ended, and the number of times that a transactional id was taken from a producer."""
 
     committed: int = 0
     aborted: int = 0
     unknown: int = 0
     takeovers: int = 0
-
-    def __add__(self, other: "TransactionCounts") -> "TransactionCounts":
-        """Returns both together."""
-        return TransactionCounts(
-            committed=self.committed + other.committed,
-            aborted=self.aborted + other.aborted,
-            unknown=self.unknown + other.unknown,
-            takeovers=self.takeovers + other.takeovers,
-        )
 
 
 @attrs.frozen(kw_only=True)
@@ -370,7 +361,6 @@ class Findings:
     """Of a pushed queue: messages given to each group, each counted once."""
     given_again: int = 0
     """And how often one was given again."""
-    transactions: TransactionCounts = TransactionCounts()
 
     @classmethod
     def join(cls, parts: Iterable["Findings"]) -> "Findings":
@@ -404,6 +394,7 @@ class Verdict:
     """Checks that this input cannot answer."""
     losses: tuple[AllowedLoss, ...] = ()
     """The losses that are allowed; they are counted in `findings.lost_acked`, and are no violations."""
+    transactions: TransactionCounts | None = None
 
     @property
     def valid(self) -> bool | None:
@@ -479,12 +470,13 @@ class Verdict:
         """Returns how many acknowledged records were lost and may have been."""
         return sum(loss.records for loss in self.losses)
 
-    def _transactions(self) -> dict[str, int]:
-        """Returns the transactions by their ends, and what the worst findings about them come to."""
-        found = self.findings
+    def _transactions(self) -> dict[str, Any]:
+        """Returns the transactions by their ends, and what the worst findings about them come to; nothing without any."""
+        if self.transactions is None:
+            return {}
         worst = {"torn": Check.TORN, "aborted_reads": Check.ABORTED_READ, "duplicates": Check.DUPLICATED}
-        counts = {name: found.counts.get(check, 0) for name, check in worst.items()}
-        return {**attrs.asdict(found.transactions), **counts}
+        counts = {name: self.findings.counts.get(check, 0) for name, check in worst.items()}
+        return {"transactions": {**attrs.asdict(self.transactions), **counts}}
 
     def as_json(self) -> dict[str, Any]:
         """Returns the part of `results.json` that a check knows."""
@@ -501,6 +493,7 @@ class Verdict:
                 "ok": max(0, found.objects - len(found.violated) - len(unknown)),
                 "violated": len(found.violated),
                 "unknown": len(unknown),
+                **self._transactions(),
             },
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "not_tested": list(self.not_tested),
@@ -517,7 +510,6 @@ class Verdict:
                 if Check.UNDELIVERED in found.shown
                 else {}
             ),
-            **({"transactions": self._transactions()} if self.model is Model.TRANSACTIONS else {}),
             **({"tolerated": [one.as_json() for one in found.tolerated]} if found.tolerated else {}),
             "lost": [one.sentence for one in self.violations if one.check is Check.LOST][:EXAMPLES_MAX],
             "violations": [one.as_json(origin_ns) for one in self.violations],

@@ -281,6 +281,6 @@ def of_history(operations: Attempts, counted: Mapping[Outcome, int], *, may_over
     return doubts
 
 
-def check(doubts: Sequence[str]) -> CheckResult:
-    """Returns the doubts as a check of the run: open, not broken."""
-    return CheckResult(None if doubts else True, len(doubts), tuple(itertools.islice(doubts, DOUBTS_MAX)))
+def check(doubts: Sequence[str], shown: str | None = None) -> CheckResult:
+    """Returns the doubts as a check of the run: open, not broken; with what it has `shown`, if that is to be told."""
+    return CheckResult(None if doubts else True, len(doubts), tuple(itertools.islice(doubts, DOUBTS_MAX)), shown)

@@ -135,8 +135,6 @@ class RunResults:
     lost_unexplained: int = 0
     duplicated: int | None = None
     given: Given | None = None
-    transactions: Row | None = None
-    """The transactions by their ends, what was wrong with them, and how often faults struck their coordinators."""
     tolerated: tuple[Row, ...] | None = None
     lost: tuple[Any, ...] = ()
     violations: tuple[Row, ...] = ()

@@ -368,6 +368,8 @@ def cards(found: RunFindings) -> Iterable[Card]:
         is_allowed = results.model == Model.QUEUE.value and results.checks["duplicated"].valid is not False
         tone = ("warn" if is_allowed else "bad") if duplicated else ""
         yield Card(f"{duplicated:,}", "duplicated", tone, "retries may, in this mode" if tone == "warn" else "")
+    if (counts := results.objects.get("transactions")) is not None:
+        yield from transaction_cards(counts)
     if given := results.given:
         yield Card(f"{given.again:,}", "given again", note=f"of {given.messages:,} messages")
     if results.unseen:
@@ -391,6 +393,15 @@ def cards(found: RunFindings) -> Iterable[Card]:
         yield Card(
             seconds(float(p99) / 1e3), "p99 latency", note=f"p50 {seconds(float(latency.get('p50') or 0) / 1e3)}"
         )
+
+
+def transaction_cards(counts: Mapping[str, int]) -> Iterable[Card]:
+    """The transactions by their ends, and what was wrong with them."""
+    note = f"{counts['aborted']:,} aborted, {counts['unknown']:,} of unknown outcome, {counts['takeovers']:,} producers fenced"
+    yield Card(f"{counts['committed']:,}", "transactions committed", note=note)
+    wrong = counts["torn"] + counts["aborted_reads"] + counts["duplicates"]
+    note = f"{counts['torn']:,} torn, {counts['aborted_reads']:,} aborted reads, {counts['duplicates']:,} duplicates"
+    yield Card(f"{wrong:,}", "transactions broken", "bad" if wrong else "good", note)
 
 
 def longest_turn(turn: LongestTurn | None) -> Card:

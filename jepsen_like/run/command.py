@@ -502,8 +502,8 @@ def summary(results: RunResults, report: Path) -> list[str]:
     for name, check in results.checks.items():
         if check.valid is not True and check.examples:
             lines.append(f"{name}: {check.count:,} found, for example: {check.examples[0]}")
-    if (counts := results.transactions) is not None:
-        lines.append(describe_transactions(counts))
+    if (counts := results.objects.get("transactions")) is not None:
+        lines.append(describe_transactions(counts, results.checks["evidence"].reason))
     if given := results.given:
         lines.append(
             f"given to consumers: {given.messages:,} messages, {given.again:,} times one again   "
@@ -518,11 +518,10 @@ def summary(results: RunResults, report: Path) -> list[str]:
     return [*lines, f"report: {report}"]
 
 
-def describe_transactions(counts: Mapping[str, Any]) -> str:
+def describe_transactions(counts: Mapping[str, int], struck: str | None) -> str:
     """Returns how the transactions of a run ended, and what faults struck, in one line."""
-    told = [f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items() if isinstance(count, int)]
-    struck = ", ".join(f"{name} {count:,} times" for name, count in counts.get("struck", {}).items())
-    return f"transactions: {'   '.join(told)}   struck: {struck or 'nothing'}"
+    told = [f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()]
+    return "   ".join([f"transactions: {told[0]}", *told[1:], *([struck] if struck else [])])
 
 
 def describe_expired(results: RunResults) -> str:

@@ -77,7 +77,7 @@ def build_results(verdict: Mapping[str, Any], attempts: Attempts, observed: Obse
         "nodes": fail_for(observed.unasked_ends),
         "answers": fail_for(observed.nonsense),
         "recovered": recovered,
-        "evidence": evidence.check(doubts),
+        "evidence": evidence.check(doubts, _tell_struck(observed)),
     }
     valid = False if any(check.valid is False for check in checks.values()) else of_checker.valid
     unknown = list(of_checker.unknown)
@@ -96,18 +96,15 @@ def build_results(verdict: Mapping[str, Any], attempts: Attempts, observed: Obse
         checks=checks,
         rpo=RecoveryPoint(of_checker.lost_acked, rpo_s(verdict, results.faults)),
         retention=_count_trims(of_checker, observed),
-        transactions=_with_struck(of_checker.transactions, observed),
         is_interrupted=observed.is_interrupted,
         latency_from_intended_ms=observed.latency_from_intended_ms,
     )
 
 
-def _with_struck(counted: Mapping[str, Any] | None, observed: Observed) -> Mapping[str, Any] | None:
-    """Returns the counts of transactions with the faults that hit a leader of each group of scopes; None without transactions."""
-    if counted is None:
-        return None
+def _tell_struck(observed: Observed) -> str | None:
+    """Returns how often faults hit those that they had to hit, in words; None where nothing was named."""
     struck = evidence.count_struck(observed.faults, observed.roles, observed.to_strike)
-    return {**counted, "struck": struck}
+    return f"struck: {', '.join(f'{name} {count:,} times' for name, count in struck.items())}" if struck else None
 
 
 def _count_trims(verdict: RunResults, observed: Observed) -> Retained | None:

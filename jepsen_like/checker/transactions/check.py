@@ -7,7 +7,7 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.rows.columns import Bools, Columns, Ints
-from jepsen_like.checker.transactions.partition import Breaches, Facts
+from jepsen_like.checker.transactions.partition import Breaches, PartitionFacts
 from jepsen_like.checker.verdict import Check, Findings, TransactionCounts, in_order
 from jepsen_like.history.ops import NEVER, NONE, Op, Outcome
 
@@ -29,7 +29,7 @@ class Transactions:
     is_absent: Bools
     """Nothing of it is visible in any view."""
     fenced_ns: Ints
-    """When its producer was fenced; `NEVER`: it was not."""
+    """The moment when its producer was fenced; `NEVER`: it was not."""
     is_fenced: Bools
     """It was ended, or a record of it was written, after that."""
     partition: Ints
@@ -37,8 +37,8 @@ class Transactions:
     place: Ints
 
 
-def join(facts: Sequence[Facts]) -> Findings:
-    """Returns what is wrong with the transactions of these partitions, which are all that there are."""
+def join(facts: Sequence[PartitionFacts]) -> tuple[Findings, TransactionCounts]:
+    """Returns what is wrong with the transactions of these partitions, which are all that there are, and how they ended."""
     inits = Columns.join([one.inits for one in facts])
     all_of = _gather(facts, inits)
     findings = Findings()
@@ -67,10 +67,10 @@ def join(facts: Sequence[Facts]) -> Findings:
         findings = findings.plus(found)
     shown = [NO_TAKEOVER] if not counts.takeovers else []
     shown += [NO_INPUT] if not any(one.is_input and one.position > 0 for one in facts) else []
-    return attrs.evolve(findings, transactions=counts, unjudged=frozenset(shown))
+    return attrs.evolve(findings, unjudged=frozenset(shown)), counts
 
 
-def _gather(facts: Sequence[Facts], inits: Columns) -> Transactions:
+def _gather(facts: Sequence[PartitionFacts], inits: Columns) -> Transactions:
     """Returns all transactions, of what each partition shows of them."""
     number = np.concatenate([one.number for one in facts])
     partition = np.concatenate([np.full(len(one.number), one.partition) for one in facts])
@@ -122,7 +122,7 @@ def _fenced_at(sends: Columns, inits: Columns) -> Ints:
     return found
 
 
-def _tell(facts: Sequence[Facts], all_of: Transactions, at: int, words: str) -> str:
+def _tell(facts: Sequence[PartitionFacts], all_of: Transactions, at: int, words: str) -> str:
     """Returns a sentence about a transaction, with what each partition shows of it."""
     outcome = {Outcome.OK: "committed", Outcome.FAIL: "aborted", Outcome.INFO: "of unknown outcome"}
     parts = []
@@ -135,7 +135,7 @@ def _tell(facts: Sequence[Facts], all_of: Transactions, at: int, words: str) -> 
     return f"transaction {all_of.number[at]} of {all_of.sent[at]} records, {state}, {words}: {'; '.join(parts)}"
 
 
-def _ops(facts: Sequence[Facts], all_of: Transactions, at: int) -> tuple[Op, ...]:
+def _ops(facts: Sequence[PartitionFacts], all_of: Transactions, at: int) -> tuple[Op, ...]:
     """Returns the first record of a transaction in each partition."""
     found = []
     for one in facts:
@@ -143,7 +143,7 @@ def _ops(facts: Sequence[Facts], all_of: Transactions, at: int) -> tuple[Op, ...
     return in_order(found)
 
 
-def _check_once(facts: Sequence[Facts], found: dict[int, Breaches]) -> None:
+def _check_once(facts: Sequence[PartitionFacts], found: dict[int, Breaches]) -> None:
     """Each input before the committed position has one visible output, and each input behind it none."""
     sources = np.sort(np.concatenate([one.sources for one in facts]))
     made, times = np.unique(sources, return_counts=True)
@@ -154,7 +154,7 @@ def _check_once(facts: Sequence[Facts], found: dict[int, Breaches]) -> None:
         outputs = np.where(made[at] == one.inputs, times[at], 0) if len(made) else np.zeros(len(one.inputs), np.int64)
         is_done = one.offsets < max(0, one.position)
 
-        def show(at: int, words: str, one: Facts = one) -> tuple[str, tuple[Op, ...]]:
+        def show(at: int, words: str, one: PartitionFacts = one) -> tuple[str, tuple[Op, ...]]:
             where = (
                 f"the input {one.inputs[at]} at offset {one.offsets[at]}, with the position at {max(0, one.position)}"
             )
@@ -167,7 +167,7 @@ def _check_once(facts: Sequence[Facts], found: dict[int, Breaches]) -> None:
         mine.add(Check.TORN, early, lambda at: show(at, "has an output, whose transaction did not move the position"))
 
 
-def _ops_of_source(facts: Sequence[Facts], source: int) -> tuple[Op, ...]:
+def _ops_of_source(facts: Sequence[PartitionFacts], source: int) -> tuple[Op, ...]:
     """Returns the first records of the transactions that made something visible of an input."""
     found = []
     for one in facts:

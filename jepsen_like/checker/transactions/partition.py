@@ -1,4 +1,4 @@
-"""What one partition shows of the transactions that wrote to it, and what is wrong with the partition by itself.
+"""Judges one partition by itself, and states what it shows of the transactions that wrote to it.
 
 A *view* is a whole partition as it was in the end: the final read as read_committed, and the final log of each node with the
 records of aborted transactions hidden. A record is *visible* in a view that has it. What joins partitions is in `check`.
@@ -20,7 +20,7 @@ SHOWN_MAX: Final = 10
 
 
 @attrs.frozen(eq=False)
-class NodeLog:
+class HeldLog:
     """The final log of a node, in order: values, and which of them are visible."""
 
     node: int
@@ -29,7 +29,7 @@ class NodeLog:
     is_visible: Bools
 
     @classmethod
-    def of(cls, node: int, offset: Ints, a: Ints) -> "NodeLog":
+    def of(cls, node: int, offset: Ints, a: Ints) -> "HeldLog":
         """From the rows of a dump, where the value of a hidden record lies below `NONE`."""
         order = np.argsort(offset, kind="stable")
         stored = a[order]
@@ -38,7 +38,7 @@ class NodeLog:
 
 @attrs.define
 class Breaches:
-    """What was found wrong, all of it counted, the first of each kind with its operations."""
+    """Everything that is wrong, all of it counted, the first of each kind with its operations."""
 
     object: int
     counts: dict[Check, int] = attrs.field(factory=dict)
@@ -55,8 +55,8 @@ class Breaches:
 
 
 @attrs.frozen(eq=False)
-class Facts:
-    """What a partition shows of each transaction that wrote to it; arrays of one length, in the order of numbers."""
+class PartitionFacts:
+    """The evidence of one partition about each transaction that wrote to it; arrays of one length, in the order of numbers."""
 
     partition: int
     number: Ints
@@ -64,10 +64,10 @@ class Facts:
     """The first record of each."""
     sent: Ints
     least: Ints
-    """How many of its records are visible in the view that has the fewest."""
+    """The number of its records that are visible in the view that has the fewest."""
     most: Ints
     latest: Ints
-    """When the last of its records that stand in any final log was sent; `NONE` for none."""
+    """The moment when the last of its records that stand in any final log was sent; `NONE` for none."""
     views: int
     sources: Ints
     """Of the visible records with a source: that source, and below the number of their transaction."""
@@ -82,12 +82,12 @@ class Facts:
 
 
 @attrs.frozen(eq=False)
-class Partition:
+class WrittenPartition:
     """The rows of one partition."""
 
     number: int
     rows: Columns
-    logs: tuple[NodeLog, ...]
+    logs: tuple[HeldLog, ...]
     sends: Ints
     """The rows of records, in the order of their values."""
     polls: Ints
@@ -95,7 +95,7 @@ class Partition:
     """The tails that end a final read."""
 
     @classmethod
-    def of(cls, number: int, rows: Columns, logs: tuple[NodeLog, ...]) -> "Partition":
+    def of(cls, number: int, rows: Columns, logs: tuple[HeldLog, ...]) -> "WrittenPartition":
         """Sorts the rows out."""
         sends = np.flatnonzero(rows.f == Action.SEND)
         finals = np.flatnonzero((rows.f == Action.TAIL) & (rows.seen != NONE))
@@ -120,7 +120,7 @@ class Partition:
         reads = [(self.rows.offset[each], self.rows.a[each]) for each in self.final_polls(READ_COMMITTED)]
         return reads + [(log.offset[log.is_visible], log.value[log.is_visible]) for log in self.logs]
 
-    def log_op(self, log: NodeLog, place: int) -> Op:
+    def log_op(self, log: HeldLog, place: int) -> Op:
         """Returns a record of a final log as a read at the very end."""
         about: dict[str, Any] = {"offset": int(log.offset[place]), "a": int(log.value[place]), "node": log.node}
         return Op(
@@ -128,7 +128,7 @@ class Partition:
         )
 
 
-def judge_partition(one: Partition) -> tuple[Breaches, Facts, int]:
+def judge_partition(one: WrittenPartition) -> tuple[Breaches, PartitionFacts, int]:
     """Returns what is wrong with a partition, what it shows of transactions, and how many committed records it has lost."""
     found, rows = Breaches(one.number), one.rows
     views = one.views()
@@ -159,7 +159,7 @@ def judge_partition(one: Partition) -> tuple[Breaches, Facts, int]:
     offsets, values = views[0] if views else (nothing[:0], nothing[:0])
     told = np.flatnonzero(rows.f == Action.COMMITTED)
     position = int(rows.offset[told[np.argmax(rows.t_inv[told])]]) if len(told) else NONE
-    facts = Facts(
+    facts = PartitionFacts(
         partition=one.number,
         number=numbers.astype(np.int64),
         rows=rows.where(one.sends[first]),
@@ -183,7 +183,7 @@ def judge_partition(one: Partition) -> tuple[Breaches, Facts, int]:
 # -------------------------------------------------------------------- one check each
 
 
-def _check_origins(one: Partition, found: Breaches) -> None:
+def _check_origins(one: WrittenPartition, found: Breaches) -> None:
     """Everything that is there was written by a transaction."""
     rows = one.rows
     unknown = one.polls[one.entry(rows.a[one.polls]) == NONE]
@@ -198,14 +198,14 @@ def _check_origins(one: Partition, found: Breaches) -> None:
     for log in one.logs:
         places = np.flatnonzero(one.entry(log.value) == NONE)
 
-        def show(place: int, log: NodeLog = log) -> tuple[str, list[Op]]:
+        def show(place: int, log: HeldLog = log) -> tuple[str, list[Op]]:
             what = f"{log.value[place]} at offset {log.offset[place]}"
             return f"the final log of node {log.node} has {what}, which no transaction wrote", [one.log_op(log, place)]
 
         found.add(Check.PHANTOM, places, show)
 
 
-def _check_places(one: Partition, found: Breaches) -> None:
+def _check_places(one: WrittenPartition, found: Breaches) -> None:
     """Each value stands at one offset, and each offset has one value."""
     rows = one.rows
     acked = one.sends[(rows.type[one.sends] == Outcome.OK) & (rows.offset[one.sends] != NONE)]
@@ -232,7 +232,7 @@ def _check_places(one: Partition, found: Breaches) -> None:
     found.add(Check.DUPLICATED, doubled, show)
 
 
-def _check_replicas(one: Partition, found: Breaches) -> None:
+def _check_replicas(one: WrittenPartition, found: Breaches) -> None:
     """All nodes hold the same, and hide the same."""
     for first, second in zip(one.logs, one.logs[1:], strict=False):
         some = [np.stack([log.offset, log.value, log.is_visible], axis=1) for log in (first, second)]
@@ -247,7 +247,7 @@ def _check_replicas(one: Partition, found: Breaches) -> None:
         found.add(Check.REPLICAS, places, show)
 
 
-def _check_send_order(one: Partition, found: Breaches) -> None:
+def _check_send_order(one: WrittenPartition, found: Breaches) -> None:
     """Of one producer's records those that were sent later stand behind those that were sent earlier."""
     rows = one.rows
     for log in one.logs[:1]:
@@ -265,7 +265,7 @@ def _check_send_order(one: Partition, found: Breaches) -> None:
         found.add(Check.SEND_ORDER, wrong, show)
 
 
-def _check_committed_reads(one: Partition, found: Breaches, of_send: Ints, most: Ints | None) -> None:
+def _check_committed_reads(one: WrittenPartition, found: Breaches, of_send: Ints, most: Ints | None) -> None:
     """A read_committed consumer gets nothing of an aborted transaction, and nothing of an open one."""
     rows = one.rows
     polls = one.polls[rows.b[one.polls] == READ_COMMITTED]
@@ -288,7 +288,7 @@ def _check_committed_reads(one: Partition, found: Breaches, of_send: Ints, most:
     found.add(Check.DIRTY_READ, np.flatnonzero(is_dirty), lambda at: show(at, "whose commit was asked for only later"))
 
 
-def _check_polls(one: Partition, found: Breaches, views: list[tuple[Ints, Ints]]) -> None:
+def _check_polls(one: WrittenPartition, found: Breaches, views: list[tuple[Ints, Ints]]) -> None:
     """A consumer gets records in their order, and a read_committed one passes over none that is visible."""
     rows = one.rows
     offsets = np.unique(np.concatenate([offset for offset, _ in views])) if views else None
@@ -300,7 +300,7 @@ def _check_polls(one: Partition, found: Breaches, views: list[tuple[Ints, Ints]]
             _check_passed(one, found, mine, offsets)
 
 
-def _check_polls_of(one: Partition, found: Breaches, mine: Ints) -> None:
+def _check_polls_of(one: WrittenPartition, found: Breaches, mine: Ints) -> None:
     rows = one.rows
     got = rows.offset[mine]
 
@@ -311,7 +311,7 @@ def _check_polls_of(one: Partition, found: Breaches, mine: Ints) -> None:
     found.add(Check.NONMONOTONIC_POLL, np.flatnonzero(got[1:] <= got[:-1]), show)
 
 
-def _check_passed(one: Partition, found: Breaches, mine: Ints, offsets: Ints) -> None:
+def _check_passed(one: WrittenPartition, found: Breaches, mine: Ints, offsets: Ints) -> None:
     rows = one.rows
     got = rows.offset[mine]
     low, high = np.searchsorted(offsets, (got.min(), got.max()))
@@ -323,20 +323,20 @@ def _check_passed(one: Partition, found: Breaches, mine: Ints, offsets: Ints) ->
     found.add(Check.SKIPPED_POLL, np.setdiff1d(offsets[low:high], got), show)
 
 
-def _check_stable_ends(one: Partition, found: Breaches) -> None:
+def _check_stable_ends(one: WrittenPartition, found: Breaches) -> None:
     """The end that read_committed reads to never goes back."""
     rows = one.rows
     tails = np.flatnonzero((rows.f == Action.TAIL) & (rows.b == READ_COMMITTED))
     _check_never_back(one, found, tails, Check.STABLE_END, "the last stable offset was {0}, and then {1}")
 
 
-def _check_positions(one: Partition, found: Breaches) -> None:
+def _check_positions(one: WrittenPartition, found: Breaches) -> None:
     """The position of a group never goes back."""
     told = np.flatnonzero(one.rows.f == Action.COMMITTED)
     _check_never_back(one, found, told, Check.COMMIT_REGRESS, "the group was told position {0}, and then {1}")
 
 
-def _check_never_back(one: Partition, found: Breaches, asked: Ints, check: Check, words: str) -> None:
+def _check_never_back(one: WrittenPartition, found: Breaches, asked: Ints, check: Check, words: str) -> None:
     """An answer to a question that began after another was answered is no smaller."""
     rows = one.rows
     by_end = asked[np.argsort(rows.t_ret[asked], kind="stable")]

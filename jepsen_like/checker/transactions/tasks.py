@@ -15,7 +15,7 @@ from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.processes import find_malformed, refuse_malformed
 from jepsen_like.checker.rows.tasks import Gathered, Source, Task, of_model
 from jepsen_like.checker.transactions.check import join
-from jepsen_like.checker.transactions.partition import Facts, NodeLog, Partition, judge_partition
+from jepsen_like.checker.transactions.partition import HeldLog, PartitionFacts, WrittenPartition, judge_partition
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NEVER, Action, Outcome
@@ -31,10 +31,10 @@ class TransactionTask:
     rows_max: int
     """See `Limits.object`."""
 
-    def execute(self) -> tuple[Findings, tuple[Facts, ...]]:
+    def execute(self) -> tuple[Findings, tuple[PartitionFacts, ...]]:
         """See `Task`."""
         packs = Packs.of((*self.sources, *self.dump), self.rows_max)
-        findings, facts = packs.report_large(self.sources, lambda number: f"partition {number}"), list[Facts]()
+        findings, facts = packs.report_large(self.sources, lambda number: f"partition {number}"), list[PartitionFacts]()
         for pack, rows in packs.rows(self.sources):
             of_model(rows, self.sources[0], Model.TRANSACTIONS)
             path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
@@ -45,7 +45,7 @@ class TransactionTask:
                 facts.append(shown)
         return findings, tuple(facts)
 
-    def _logs(self, number: int) -> tuple[NodeLog, ...]:
+    def _logs(self, number: int) -> tuple[HeldLog, ...]:
         tables = [one.table() for one in self.dump]
         if not tables:
             return ()
@@ -56,12 +56,12 @@ class TransactionTask:
             ).astype(np.int64)
             for name in ("node", "offset", "a")
         )
-        return tuple(NodeLog.of(each, offset[node == each], a[node == each]) for each in np.unique(node).tolist())
+        return tuple(HeldLog.of(each, offset[node == each], a[node == each]) for each in np.unique(node).tolist())
 
 
-def _judge(number: int, rows: Columns, logs: tuple[NodeLog, ...]) -> tuple[Findings, Facts]:
+def _judge(number: int, rows: Columns, logs: tuple[HeldLog, ...]) -> tuple[Findings, PartitionFacts]:
     """Returns what is wrong with one partition, and what it shows of transactions."""
-    breaches, facts, lost = judge_partition(Partition.of(number, rows, logs))
+    breaches, facts, lost = judge_partition(WrittenPartition.of(number, rows, logs))
     sends = rows.f == Action.SEND
     acked = int((sends & (rows.type == Outcome.OK)).sum())
     undecided: tuple[Undecided, ...] = ()
@@ -99,10 +99,11 @@ class TransactionsCheck:
             if not isinstance(sources, Long)
         ]
 
-    def join(self, results: Sequence[tuple[Findings, Sequence[Facts]]]) -> Conclusion:
+    def join(self, results: Sequence[tuple[Findings, Sequence[PartitionFacts]]]) -> Conclusion:
         """Returns everything that is wrong with the partitions, and with the transactions over all of them."""
         findings = Findings.join([found for found, _ in results])
         facts = sorted((one for _, some in results for one in some), key=lambda one: one.partition)
-        if facts and not findings.undecided:
-            findings = findings.plus(join(facts))
-        return Conclusion(findings)
+        if not facts or findings.undecided:
+            return Conclusion(findings)
+        over_all, counts = join(facts)
+        return Conclusion(findings.plus(over_all), transactions=counts)

@@ -32,9 +32,9 @@ class ClientConfig:
 
     def now(self) -> dict[str, Any]:
         """Returns the configuration by the files of this moment."""
-        return self.secured(self._plan.client)
+        return self.secure(self._plan.client)
 
-    def secured(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def secure(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a configuration of the same worker, with these files."""
         if self._plan.authority is None or self._plan.keystore is None:
             return dict(config)

@@ -63,13 +63,13 @@ class StableReader:
                 self._ask(self._consumer, READ_COMMITTED, self._rng.randrange(self._plan.partitions))
             self._pipe.flush()
 
-    def _made(self, isolation: int, **more: Any) -> Consumer:
+    def _make(self, isolation: int, **more: Any) -> Consumer:
         return Consumer({**self._config.now(), "isolation.level": LEVELS[isolation], **more})
 
     def _follow(self) -> Consumer:
         """Returns a consumer that goes on where the last one was."""
         self._life += 1
-        consumer = self._made(READ_COMMITTED)
+        consumer = self._make(READ_COMMITTED)
         consumer.assign([TopicPartition(self._plan.topic, *place) for place in self._next.items()])
         return consumer
 
@@ -114,7 +114,7 @@ class StableReader:
     def _final(self) -> None:
         """Read all of every partition in both levels. All was answered if both end at the same place."""
         deadline = time.monotonic() + FINAL_WITHIN_S
-        consumers = {isolation: self._made(isolation, **{"enable.partition.eof": True}) for isolation in LEVELS}
+        consumers = {isolation: self._make(isolation, **{"enable.partition.eof": True}) for isolation in LEVELS}
         all_read = True
         for partition in range(self._plan.partitions):
             while True:

@@ -5,7 +5,7 @@ record of each, and commits the position that it has reached in the same transac
 two ways: two transformers of the same input take it from each other (those that are fenced come back), and now and then a
 producer opens a transaction, is replaced by a new one with its id, and goes on as if it were not.
 
-A transaction is committed if the client says so, and certainly not if its commit was never asked for: no one else ends it
+A transaction is committed if the client reports it, and certainly not if its commit was never asked for: no one else ends it
 so. With any other answer to a commit, an abort afterwards too, its outcome is unknown.
 """
 
@@ -61,7 +61,7 @@ class Transaction:
         self.outcome = Outcome.FAIL if self.commit_ns == NONE else Outcome.INFO
         self.error = ErrorCode.FENCED if error.code() in FENCED else ErrorCode.OTHER
 
-    def delivered(self, place: int, error: KafkaError | None, message: Message) -> None:
+    def take_report(self, place: int, error: KafkaError | None, message: Message) -> None:
         """Take the report about a record."""
         if error is None:
             offset = message.offset()
@@ -192,7 +192,7 @@ class Transactor:
         error = self._patiently(producer.begin_transaction)
         if error is not None:
             return error
-        for source, partition in self._wanted(inputs):
+        for source, partition in self._choose(inputs):
             error = self._produce(producer, one, source, partition)
             if error is not None:
                 return error
@@ -208,7 +208,7 @@ class Transactor:
         error = self._patiently(lambda: producer.flush(PATIENCE_S))
         return KafkaError(KafkaError._TIMED_OUT) if error is None and one.undelivered else error
 
-    def _wanted(self, inputs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _choose(self, inputs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Returns the source and the partition of each record that is to be written."""
         if self._plan.role == TRANSFORMER:
             outputs = [each for each in range(self._plan.partitions) if each >= self._plan.inputs] or [0]
@@ -220,7 +220,7 @@ class Transactor:
         record = encode_value(value, self._plan.record_bytes)
         one.records.append([partition, value, source, NONE, time.monotonic_ns()])
         one.undelivered += 1
-        report = functools.partial(one.delivered, len(one.records) - 1)
+        report = functools.partial(one.take_report, len(one.records) - 1)
         try:
             producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
         except (BufferError, KafkaException, SystemError) as problem:
@@ -261,7 +261,7 @@ class Transactor:
     def _resume(self) -> bool:
         """Ask where the group is, and read from there. Returns False if that was not answered."""
         if self._consumer is None:
-            self._consumer = Consumer(self._config.secured(self._plan.consumer))
+            self._consumer = Consumer(self._config.secure(self._plan.consumer))
         place = TopicPartition(self._plan.topic, self._plan.input)
         t_inv = time.monotonic_ns()
         try:

@@ -267,7 +267,6 @@ class ProduceRequests:
         version = outcome.call.version
 
         def on_verified(error: KafkaErrorCode, guard: int) -> None:
-            outcome.waits_for -= 1
             if error is KafkaErrorCode.NONE:
                 self._step(outcome, request, hosted, header, records, responses, guard)
             elif request.acks == 0:
@@ -277,6 +276,7 @@ class ProduceRequests:
                 code, reason = _verification_error(version, error)
                 leader = self._leader(self._context.image.topics.get(hosted.partition.topic), index, code)
                 responses.append(_build_refusal(index, code, reason, None, leader=leader, log_start=start))
+            outcome.waits_for -= 1  # only now: a step that is refused at once has its answer already
             if outcome.began and not outcome.waits_for and request.acks != 0:
                 self._answer(outcome)
 
