@@ -20,7 +20,7 @@ SHOWN_MAX: Final = 10
 
 
 @attrs.frozen(eq=False)
-class HeldLog:
+class FinalRecords:
     """The final log of a node, in order: values, and which of them are visible."""
 
     node: int
@@ -29,7 +29,7 @@ class HeldLog:
     is_visible: Bools
 
     @classmethod
-    def of(cls, node: int, offset: Ints, a: Ints) -> "HeldLog":
+    def of(cls, node: int, offset: Ints, a: Ints) -> "FinalRecords":
         """From the rows of a dump, where the value of a hidden record lies below `NONE`."""
         order = np.argsort(offset, kind="stable")
         stored = a[order]
@@ -87,7 +87,7 @@ class WrittenPartition:
 
     number: int
     rows: Columns
-    logs: tuple[HeldLog, ...]
+    logs: tuple[FinalRecords, ...]
     sends: Ints
     """The rows of records, in the order of their values."""
     polls: Ints
@@ -95,7 +95,7 @@ class WrittenPartition:
     """The tails that end a final read."""
 
     @classmethod
-    def of(cls, number: int, rows: Columns, logs: tuple[HeldLog, ...]) -> "WrittenPartition":
+    def of(cls, number: int, rows: Columns, logs: tuple[FinalRecords, ...]) -> "WrittenPartition":
         """Sorts the rows out."""
         sends = np.flatnonzero(rows.f == Action.SEND)
         finals = np.flatnonzero((rows.f == Action.TAIL) & (rows.seen != NONE))
@@ -120,7 +120,7 @@ class WrittenPartition:
         reads = [(self.rows.offset[each], self.rows.a[each]) for each in self.final_polls(READ_COMMITTED)]
         return reads + [(log.offset[log.is_visible], log.value[log.is_visible]) for log in self.logs]
 
-    def log_op(self, log: HeldLog, place: int) -> Op:
+    def log_op(self, log: FinalRecords, place: int) -> Op:
         """Returns a record of a final log as a read at the very end."""
         about: dict[str, Any] = {"offset": int(log.offset[place]), "a": int(log.value[place]), "node": log.node}
         return Op(
@@ -198,7 +198,7 @@ def _check_origins(one: WrittenPartition, found: Breaches) -> None:
     for log in one.logs:
         places = np.flatnonzero(one.entry(log.value) == NONE)
 
-        def show(place: int, log: HeldLog = log) -> tuple[str, list[Op]]:
+        def show(place: int, log: FinalRecords = log) -> tuple[str, list[Op]]:
             what = f"{log.value[place]} at offset {log.offset[place]}"
             return f"the final log of node {log.node} has {what}, which no transaction wrote", [one.log_op(log, place)]
 

@@ -15,7 +15,7 @@ from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.processes import find_malformed, refuse_malformed
 from jepsen_like.checker.rows.tasks import Gathered, Source, Task, of_model
 from jepsen_like.checker.transactions.check import join
-from jepsen_like.checker.transactions.partition import HeldLog, PartitionFacts, WrittenPartition, judge_partition
+from jepsen_like.checker.transactions.partition import FinalRecords, PartitionFacts, WrittenPartition, judge_partition
 from jepsen_like.checker.verdict import Check, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NEVER, Action, Outcome
@@ -45,7 +45,7 @@ class TransactionTask:
                 facts.append(shown)
         return findings, tuple(facts)
 
-    def _logs(self, number: int) -> tuple[HeldLog, ...]:
+    def _logs(self, number: int) -> tuple[FinalRecords, ...]:
         tables = [one.table() for one in self.dump]
         if not tables:
             return ()
@@ -56,10 +56,10 @@ class TransactionTask:
             ).astype(np.int64)
             for name in ("node", "offset", "a")
         )
-        return tuple(HeldLog.of(each, offset[node == each], a[node == each]) for each in np.unique(node).tolist())
+        return tuple(FinalRecords.of(each, offset[node == each], a[node == each]) for each in np.unique(node).tolist())
 
 
-def _judge(number: int, rows: Columns, logs: tuple[HeldLog, ...]) -> tuple[Findings, PartitionFacts]:
+def _judge(number: int, rows: Columns, logs: tuple[FinalRecords, ...]) -> tuple[Findings, PartitionFacts]:
     """Returns what is wrong with one partition, and what it shows of transactions."""
     breaches, facts, lost = judge_partition(WrittenPartition.of(number, rows, logs))
     sends = rows.f == Action.SEND
