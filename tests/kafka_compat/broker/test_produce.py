@@ -1,7 +1,7 @@
 """Produce at its handler: accepted and refused batches, the words of refusals, and the cutting of long requests."""
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +18,7 @@ from kafka_compat.protocol.apis.produce import (
 )
 from kafka_compat.protocol.batch_header import (
     HEADER_BYTES,
+    TRANSACTIONAL,
     BatchHeader,
     batch_headers,
     check_batch,
@@ -45,11 +46,21 @@ class Broker:
     def now_ms(self) -> int:
         return self.world.context.wall_ms()
 
-    def send(self, *batches: bytes, acks: int = 1, connection: Any = None, version: int = VERSION) -> Asked:
+    def send(
+        self,
+        *batches: bytes,
+        acks: int = 1,
+        connection: Any = None,
+        version: int = VERSION,
+        transactional_id: str | None = None,
+    ) -> Asked:
         """One batch for each partition."""
         partitions = tuple(ProducePartition(index=at, records=memoryview(each)) for at, each in enumerate(batches))
         request = ProduceRequest(
-            acks=acks, timeout_ms=1000, topic_data=(ProduceTopic(name="t", partition_data=partitions),)
+            transactional_id=transactional_id,
+            acks=acks,
+            timeout_ms=1000,
+            topic_data=(ProduceTopic(name="t", partition_data=partitions),),
         )
         return ask(self.produces.produce, PRODUCE, version, request, connection)
 
@@ -256,3 +267,26 @@ def test_a_partition_that_is_lost_while_its_batch_is_walked_is_answered_so(slow:
         slow.produces.pump()
     (answer,) = asked.answer.responses[0].partition_responses
     assert answer.error_code == KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Coordinator:
+    """Stands for the verification of transactions: answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[KafkaErrorCode, int], None]] = []
+
+    def verify(self, *about: Any, adds: bool) -> None:
+        self.asked.append(about[-1])
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_a_verified_batch_that_is_refused_at_once_is_answered_once(broker: Broker, partitions: int) -> None:
+    coordinator = Coordinator()
+    broker.produces = ProduceRequests(broker.world.context, broker.world.replicas, coordinator)  # type: ignore[arg-type]
+    first = batch(records(0), attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    asked = broker.send(*[first] * partitions, transactional_id="x")
+    for done in coordinator.asked:
+        assert not asked.is_answered
+        done(KafkaErrorCode.NONE, 99)  # of a question that is void by now
+    (topic,) = asked.answer.responses
+    assert [each.error_code for each in topic.partition_responses] == [KafkaErrorCode.INVALID_TXN_STATE] * partitions
