@@ -270,7 +270,7 @@ def test_a_partition_that_is_lost_while_its_batch_is_walked_is_answered_so(slow:
 
 
 class Coordinator:
-    """Stands for the verification of transactions: answers when a test says so."""
+    """Stands for the verification of transactions: answers when a test wants it."""
 
     def __init__(self) -> None:
         self.asked: list[Callable[[KafkaErrorCode, int], None]] = []
