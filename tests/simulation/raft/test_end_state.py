@@ -8,6 +8,7 @@ from crc32c import crc32c
 
 from jepsen_like.simulation.raft.machine import SimulatedMachine
 from jepsen_like.simulation.raft.model import RAFT
+from jepsen_like.simulation.raft.record import first_difference
 from jepsen_like.simulation.raft.swarm import CALM
 from jepsen_like.simulation.raft.world import RaftWorld
 from raft.effects import Persist
@@ -135,6 +136,13 @@ def test_a_difference_behind_what_has_left_a_log_is_named(node: int) -> None:
     world = next(trimmed_worlds())
     last_is_another(world.machines[NodeId(node)])
     assert find_accusations(world) == [("B-diverged", node)]
+
+
+def test_a_log_differs_from_a_shorter_one_where_that_ends(world: RaftWorld) -> None:
+    entries = stored_by(world.machines[NodeId(1)])
+    shorter = entries[:-1]
+    assert first_difference(entries, shorter) == first_difference(shorter, entries) == len(shorter)
+    assert first_difference(entries, list(entries)) is None
 
 
 @pytest.mark.parametrize("node", NODES)
