@@ -5,8 +5,17 @@ from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import Document, describe
 from jepsen_like.bench.kafka.loads import KAFKA_LOADS, KafkaWork
 
-SINGLE, STREAM = (P50, P99, Measure("records_s", "records/s")), (MEGABYTES,)
-"""Latencies and operations for single records, megabytes for a stream."""
+SHOWN = {
+    KafkaWork.STREAM: (MEGABYTES,),
+    KafkaWork.ONE: (P50, P99, Measure("records_s", "records/s")),
+    KafkaWork.TRANSACTIONS: (
+        Measure("requests_s", "transactions/s"),
+        P50._replace(unit="p50 ms of a commit"),
+        P99._replace(unit="p99 ms of a commit"),
+    ),
+    KafkaWork.READ: (MEGABYTES,),
+}
+"""The figures of each kind of work: operations and latencies of what is waited for, megabytes of a stream."""
 
 
 def remarks(document: Document) -> list[str]:
@@ -22,7 +31,7 @@ TABLES = BrokerTables(
     loads_title="Three brokers, one client process of confluent-kafka, acks=all, three replicas",
     titles_head=("",),
     unit="record",
-    rows=[LoadRows([load.title], load.key, SINGLE if load.work is KafkaWork.ONE else STREAM) for load in KAFKA_LOADS],
+    rows=[LoadRows([load.title], load.key, SHOWN[load.work]) for load in KAFKA_LOADS],
     faults_title="Longest time between two acknowledgements, s",
     faults_words={
         KILL: "leader killed (kill -9), client's defaults",

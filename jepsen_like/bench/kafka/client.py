@@ -10,7 +10,7 @@ import json
 import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -125,6 +125,36 @@ def one(question: Mapping[str, Any]) -> dict[str, Any]:
     return watch.answer(len(latencies), warmed, latencies)
 
 
+def transactions(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Transactions of so many records over all partitions, one after the other. Latencies: of each commit."""
+    producer = Producer({**question["client"], **question["settings"]})
+    topic, value, size = question["topic"], bytes(question["record_bytes"]), question["transaction_records"]
+    places = [number % question["partitions"] for number in range(size)]
+    producer.init_transactions(FLUSH_WITHIN_S)
+    commit(producer, topic, value, places)  # makes all connections
+    latencies = []
+    clock, watch = time.perf_counter_ns, Stopwatch()
+    end = watch.began_ns + int(question["seconds"] * 1e9)
+    while clock() < end:
+        latencies.append(commit(producer, topic, value, places))
+    return watch.answer(len(latencies) * size, size, latencies)
+
+
+def commit(producer: Producer, topic: str, value: bytes, places: Sequence[int]) -> int:
+    """One transaction with a record for each of these partitions. Returns the time that its commit took, ns.
+
+    Every record is acknowledged before the commit begins, so that its time is the coordinator's and the markers' alone.
+    """
+    producer.begin_transaction()
+    for partition in places:
+        producer.produce(topic, value, partition=partition)
+    if left := producer.flush(FLUSH_WITHIN_S):
+        raise TimeoutError(f"{left} records are not acknowledged after {FLUSH_WITHIN_S:g} s")
+    began = time.perf_counter_ns()
+    producer.commit_transaction(FLUSH_WITHIN_S)
+    return time.perf_counter_ns() - began
+
+
 def read(question: Mapping[str, Any]) -> dict[str, Any]:
     """All of a topic from the beginning, again until the seconds are over. Latencies: of each whole reading."""
     consumer = Consumer({**question["client"], "group.id": "reader", "enable.auto.commit": False})
@@ -200,7 +230,7 @@ def noting(
     return on_delivered
 
 
-WORK = {work.__name__: work for work in (stream, one, read, gap)}
+WORK = {work.__name__: work for work in (stream, one, transactions, read, gap)}
 
 if __name__ == "__main__":
     main()

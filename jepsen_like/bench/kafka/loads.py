@@ -1,4 +1,4 @@
-"""The loads of the brokers: streams of records in large and small batches, one record at a time, and reading it all."""
+"""The loads of the brokers: streams of records in large and small batches, single records, transactions, and reading."""
 
 import enum
 from collections.abc import Mapping
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import attrs
 
 PARTITIONS = 6
+TRANSACTION_RECORDS = 100
 ALL_IN_SYNC: Mapping[str, str | int | bool] = {"acks": "all"}
 
 
@@ -16,6 +17,8 @@ class KafkaWork(enum.Enum):
     """Hands over records as fast as the library takes them; it makes batches."""
     ONE = "one"
     """Waits for each acknowledgement before the next record."""
+    TRANSACTIONS = "transactions"
+    """Commits `TRANSACTION_RECORDS` at a time; a latency is that of a commit."""
     READ = "read"
     """Reads a topic from its beginning to its end, again and again."""
 
@@ -67,10 +70,20 @@ ONE_AT_A_TIME = tuple(
     )
     for size, words in ((100, "100 B"), (1024, "1 KiB"))
 )
+TRANSACTIONS = tuple(
+    KafkaLoad(
+        f"{size}-transactions",
+        f"{words}, transactions of {TRANSACTION_RECORDS} records",
+        KafkaWork.TRANSACTIONS,
+        size,
+        {**ALL_IN_SYNC, "linger.ms": 5, "transactional.id": f"bench-{size}"},
+    )
+    for size, words in ((100, "100 B"), (1024, "1 KiB"))
+)
 READS = (
     KafkaLoad("1024-read", "1 KiB, consumer of 6 partitions", KafkaWork.READ, 1024, STREAMS[0].settings),
     KafkaLoad(
         "1024-read-one", "1 KiB, consumer of 1 partition", KafkaWork.READ, 1024, STREAMS[0].settings, partitions=1
     ),
 )
-KAFKA_LOADS = (*STREAMS, *ONE_AT_A_TIME, *READS)
+KAFKA_LOADS = (*STREAMS, *ONE_AT_A_TIME, *TRANSACTIONS, *READS)

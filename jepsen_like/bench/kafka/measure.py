@@ -16,7 +16,7 @@ from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import Throughput
 from jepsen_like.bench.generator import Sample
 from jepsen_like.bench.kafka.cluster import KafkaCluster, KafkaSystem
-from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, KafkaLoad, KafkaWork
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, TRANSACTION_RECORDS, KafkaLoad, KafkaWork
 from jepsen_like.bench.measurement import Turn
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, kernel_cpu_s, kernel_ticks, running, until
 from jepsen_like.bench.systems import RecordsMissing, require_held
@@ -93,7 +93,8 @@ class KafkaDriver:
         self._cluster.delete(topic)
         count = answer["records"]
         sample = Sample(answer["latencies_ns"], answer["lasted_s"], answer["cpu_s"])
-        return figure_of(load.key, sample, count, load.record_bytes, requests=count, each_of=count, system_s=used_s)
+        requests = len(sample.latencies_ns) if load.work is KafkaWork.TRANSACTIONS else count
+        return figure_of(load.key, sample, count, load.record_bytes, requests=requests, each_of=count, system_s=used_s)
 
     def gap(self, fault: str, settle_s: float) -> float:
         """One fault on the leader of a new topic. Returns the longest time between two acknowledgements, seconds.
@@ -131,6 +132,7 @@ class KafkaDriver:
             "partitions": load.partitions,
             "record_bytes": load.record_bytes,
             "settings": dict(load.settings),
+            "transaction_records": TRANSACTION_RECORDS,
             **more,
         }
 

@@ -1,8 +1,10 @@
 """The tables compare ours with Apache Kafka, load by load, and leave a dash where nothing was measured."""
 
+import attrs
+
 from jepsen_like.bench.figures import Document, Failover, Run, Throughput
 from jepsen_like.bench.kafka import answers
-from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, STREAMS, TRANSACTIONS
 
 MACHINE = {"cpu": "a", "cores": "2", "memory": "1 GiB", "kernel": "Linux", "disk": "ext4", "python": "3"}
 
@@ -47,6 +49,17 @@ def test_single_records_are_compared_by_latency_and_rate() -> None:
         ["p50 ms", "0.50", "1.00", "0.50"],
         ["p99 ms", "1.00", "2.00", "0.50"],
         ["records/s", "2,000", "1,000", "2.00"],
+    ]
+
+
+def test_transactions_are_compared_by_their_rate_and_the_latency_of_a_commit() -> None:
+    load = TRANSACTIONS[0]
+    ours = attrs.evolve(make_throughput("quorumlog", load.key, 20_000, p50_ms=4.0), requests_s=200)
+    rows = answers.TABLES.loads(document(ours))
+    assert [row[1:3] for row in rows] == [
+        ["transactions/s", "200"],
+        ["p50 ms of a commit", "4.00"],
+        ["p99 ms of a commit", "8.00"],
     ]
 
 

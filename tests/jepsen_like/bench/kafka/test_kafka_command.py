@@ -8,14 +8,14 @@ import pytest
 from jepsen_like.bench import figures, systems
 from jepsen_like.bench.figures import Failover, Throughput
 from jepsen_like.bench.kafka.cluster import KafkaCluster
-from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, READS, STREAMS, KafkaWork
+from jepsen_like.bench.kafka.loads import KAFKA_LOADS, ONE_AT_A_TIME, READS, STREAMS, TRANSACTIONS, KafkaWork
 from jepsen_like.bench.kafka.measure import KafkaBench, KafkaDriver
 from jepsen_like.bench.processes import DidNotAnswer, LoadWorker, running
 from jepsen_like.bench.systems import RecordsMissing
 from jepsen_like.cli import ExitStatus, execute
 
 pytestmark = pytest.mark.cluster
-FEW = (STREAMS[-1], ONE_AT_A_TIME[0], READS[-1])
+FEW = (STREAMS[-1], ONE_AT_A_TIME[0], TRANSACTIONS[0], READS[-1])
 """A load of each kind, of those that cost least."""
 
 
