@@ -24,6 +24,8 @@ SNAPPY: Final = 2
 LZ4: Final = 3
 ZSTD: Final = 4
 
+USUAL_LEVELS: Final = {GZIP: -1, LZ4: 9, ZSTD: 3}
+"""Kafka's default levels."""
 _SMALL_BYTES: Final = 64 << 10
 _SMALL_GROWTH: Final = 8
 _XERIAL_START: Final = b"\x82SNAPPY\x00"

@@ -16,6 +16,8 @@ from kafka_compat.config_keys import (
     APPEND_TIME,
     BEFORE_ACK,
     BROKER_KEYS,
+    COMPACT,
+    DELETE,
     FLUSH,
     INT_MAX,
     LONG_MAX,
@@ -27,7 +29,6 @@ from kafka_compat.config_keys import (
 from kafka_compat.stored_form import CODECS, LEVELLED, StoredForm
 
 VALUE_CHARACTERS_MAX: Final = 1024
-_COMPACT: Final = "compact"
 
 
 @attrs.define
@@ -84,6 +85,19 @@ class ConfigRow:
 
 
 @attrs.frozen(kw_only=True)
+class CompactionRule:
+    """The settings of `cleanup.policy=compact` for one topic, in ms, and as a share of the bytes."""
+
+    delete_retention_ms: int
+    min_lag_ms: int = 0
+    """`min.compaction.lag.ms`: no segment with a younger record is looked at."""
+    max_lag_ms: int = LONG_MAX
+    """`max.compaction.lag.ms`: an older record makes a pass due."""
+    dirty_ratio: float = 0.5
+    """`min.cleanable.dirty.ratio`: a pass is due with a greater share of bytes that none has looked at."""
+
+
+@attrs.frozen(kw_only=True)
 class TopicSettings:
     """The settings in force for one topic, in bytes and ms; None stands for no bound."""
 
@@ -95,7 +109,9 @@ class TopicSettings:
     min_insync_replicas: int
     unclean_leader_election: bool
     compacted: bool
-    delete_retention_ms: int
+    deletes: bool
+    """True if segments leave by age and size; a topic may be compacted as well."""
+    compaction: CompactionRule
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     stored_form: StoredForm
@@ -139,18 +155,12 @@ def check_dynamic_setting(name: str, value: str) -> str:
     return _check_value(key, value)
 
 
-def check_topic_setting(name: str, value: str | None, *, internal: bool = False) -> str:
-    """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value.
-
-    Only an internal topic can be compacted.
-    """
+def check_topic_setting(name: str, value: str | None) -> str:
+    """Returns the normalized value. Raises `InvalidSetting` for an unknown or unsupported name, and for a bad value."""
     key = _find_key(name, TOPIC_KEYS, "topic")
     if value is None:
         raise InvalidSetting(name, f"{name} needs a value.")
-    kept = _check_value(key, value)
-    if name == "cleanup.policy" and kept == _COMPACT and not internal:
-        raise InvalidSetting(name, "cleanup.policy=compact is not implemented for other topics than the offsets topic.")
-    return kept
+    return _check_value(key, value)
 
 
 def _find_key(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:
@@ -185,12 +195,23 @@ def _check_value(key: ConfigKey, value: str) -> str:
             value = str(_number(key, value))
         case ConfigKind.DOUBLE:
             value = str(_fraction(key, value))
-        case ConfigKind.STRING | ConfigKind.LIST:
+        case ConfigKind.LIST:
+            items = parse_list(value)
+            value = ",".join(items)
+            if len(set(items)) < len(items):
+                raise InvalidSetting(key.name, f"{key.name}={value} names something twice.")
+        case ConfigKind.STRING:
             pass
-    if key.choices and value not in key.choices:
+    chosen = parse_list(value) if key.kind is ConfigKind.LIST else [value]
+    if key.choices and not set(chosen) <= set(key.choices):
         choices = " or ".join(each or "empty" for each in key.choices)
         raise InvalidSetting(key.name, f"{key.name}={value} is not implemented: it can be {choices}.{key.hint}")
     return value
+
+
+def parse_list(value: str) -> list[str]:
+    """Returns the items of a list, which commas separate."""
+    return [each.strip() for each in value.split(",") if each.strip()]
 
 
 def _fraction(key: ConfigKey, value: str) -> float:
@@ -309,8 +330,14 @@ class Settings:
             max_message_bytes=int(text("max.message.bytes")),
             min_insync_replicas=int(text("min.insync.replicas")),
             unclean_leader_election=text("unclean.leader.election.enable") == "true",
-            compacted=text("cleanup.policy") == _COMPACT,
-            delete_retention_ms=int(text("delete.retention.ms")),
+            compacted=COMPACT in parse_list(text("cleanup.policy")),
+            deletes=DELETE in parse_list(text("cleanup.policy")),
+            compaction=CompactionRule(
+                delete_retention_ms=int(text("delete.retention.ms")),
+                min_lag_ms=int(text("min.compaction.lag.ms")),
+                max_lag_ms=int(text("max.compaction.lag.ms")),
+                dirty_ratio=float(text("min.cleanable.dirty.ratio")),
+            ),
             timestamp_before_max_ms=int(text("message.timestamp.before.max.ms")),
             timestamp_after_max_ms=int(text("message.timestamp.after.max.ms")),
             stored_form=StoredForm(codec, level, stamps),

@@ -106,6 +106,9 @@ BEFORE_ACK: Final = "before-ack"
 CREATE_TIME: Final = "CreateTime"
 APPEND_TIME: Final = "LogAppendTime"
 
+DELETE: Final = "delete"
+COMPACT: Final = "compact"
+
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 SASL_MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
@@ -203,17 +206,31 @@ BROKER_KEYS: Final = _table(
     _long(
         "log.retention.check.interval.ms", 300_000, "How often segments are looked at, whether they may go.", least=1
     ),
-    _choice("log.cleanup.policy", ("delete",), "Old segments of a topic are deleted.", kind=ConfigKind.LIST),
+    _choice(
+        "log.cleanup.policy",
+        (DELETE, COMPACT),
+        "delete: old segments go; compact: the newest record of each key stays; both, or neither.",
+        kind=ConfigKind.LIST,
+        dynamic=True,
+    ),
     _long("log.cleaner.delete.retention.ms", 86_400_000, "How long compaction keeps a deletion.", dynamic=True),
     _long(
         "log.cleaner.backoff.ms", 15_000, "How often logs are looked at, whether compaction is worth it.", dynamic=True
     ),
-    _define_fixed(
-        "log.cleaner.min.cleanable.ratio", ConfigKind.DOUBLE, "0.5", "The share of a log that makes compaction due."
+    ConfigKey(
+        "log.cleaner.min.cleanable.ratio",
+        ConfigKind.DOUBLE,
+        "0.5",
+        "Compaction is due with a greater share of bytes that it has not looked at.",
+        dynamic=True,
     ),
-    _define_fixed("log.cleaner.min.compaction.lag.ms", ConfigKind.LONG, "0", "Compaction spares no young records."),
-    _define_fixed(
-        "log.cleaner.max.compaction.lag.ms", ConfigKind.LONG, str(LONG_MAX), "No age alone makes compaction due."
+    _long("log.cleaner.min.compaction.lag.ms", 0, "Compaction spares segments with a younger record.", dynamic=True),
+    _long(
+        "log.cleaner.max.compaction.lag.ms",
+        LONG_MAX,
+        "Compaction is due for an older record, whatever its share.",
+        least=1,
+        dynamic=True,
     ),
     _define_fixed(
         "log.flush.interval.messages",
@@ -454,15 +471,7 @@ def _like(
 
 
 TOPIC_KEYS: Final = _table(
-    ConfigKey(
-        "cleanup.policy",
-        ConfigKind.LIST,
-        "delete",
-        "delete: old segments go; compact: the newest record of each key stays, for the offsets topic only.",
-        choices=("delete", "compact"),
-        dynamic=True,
-        synonyms=(Synonym("log.cleanup.policy"),),
-    ),
+    _like("cleanup.policy", "log.cleanup.policy"),
     _like("compression.gzip.level", "compression.gzip.level"),
     _like("compression.lz4.level", "compression.lz4.level"),
     _like("compression.type", "compression.type"),

@@ -68,15 +68,16 @@ class TimeBounds:
 class RecordWalk:
     """One batch of a client, walked in parts of `RECORDS_IN_PART` records.
 
-    `batch` is whole, and its CRC was found right.
+    `batch` is whole, and its CRC was found right. With `keyed` every record needs a key, as in a compacted topic.
     """
 
-    __slots__ = ("_at", "_batch", "_body", "_header", "_newest", "_oldest", "_times", "_walked")
+    __slots__ = ("_at", "_batch", "_body", "_header", "_keyed", "_newest", "_oldest", "_times", "_walked")
 
-    def __init__(self, header: BatchHeader, batch: Buffer, times: TimeBounds) -> None:
+    def __init__(self, header: BatchHeader, batch: Buffer, times: TimeBounds, *, keyed: bool = False) -> None:
         self._header = header
         self._batch = batch
         self._times = times
+        self._keyed = keyed
         self._body: Buffer | None = None
         self._at = 0
         self._walked = 0
@@ -108,10 +109,12 @@ class RecordWalk:
         body = self._body
         if body is None:
             body = self._body = _body_of(header, self._batch)
-        last = self._walked + self.part
+        last, start = self._walked + self.part, self._at
         self._at, self._newest, self._oldest = _walk_part(
             body, self._at, self._walked, last, self._newest, self._oldest
         )
+        if self._keyed:
+            _check_keys(body, start, self._walked, last)
         self._walked = last
         if last < header.count:
             return False
@@ -323,6 +326,17 @@ def _fault(body: Buffer, start: int, number: int) -> NoReturn:
 def _read_signed(body: Buffer, at: int, bits: int) -> tuple[int, int]:
     value, at = _number(body, at, bits)
     return (value >> 1) ^ -(value & 1), at
+
+
+def _check_keys(body: Buffer, at: int, first: int, last: int) -> None:
+    """Raises for the first record without a key. The caller knows that the records are valid."""
+    for number in range(first, last):
+        length, start = _number(body, at, _INT_BITS)
+        at = start + (length >> 1)
+        _, start = _number(body, start + 1, _LONG_BITS)
+        _, start = _number(body, start, _INT_BITS)
+        if body[start] == 1:
+            raise _invalid(f"record {number} has no key, which a compacted topic needs", number)
 
 
 def _check_times(body: Buffer, header: BatchHeader, times: TimeBounds) -> None:

@@ -12,9 +12,10 @@ from typing import Final
 
 import attrs
 
-from kafka_compat.compression import NONE, CannotDecompress, decompress
+from kafka_compat.compression import NONE, USUAL_LEVELS, CannotDecompress, compress, decompress
 from kafka_compat.protocol.batch_header import (
     COMPRESSION,
+    DELETE_HORIZON,
     HEADER_BYTES,
     MAGIC,
     TRANSACTIONAL,
@@ -42,6 +43,11 @@ class KafkaRecord:
     key: bytes | None
     value: bytes | None
     encoded: memoryview = attrs.field(default=memoryview(b""), eq=False, repr=False)
+
+    @property
+    def is_deletion(self) -> bool:
+        """True if it deletes its key, in a compacted topic."""
+        return self.value is None and self.key is not None
 
 
 def encode_varint(value: int) -> bytes:
@@ -100,16 +106,37 @@ def encode_records(
     return encode_batch_header(header, body) + body
 
 
-def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord]) -> bytes:
-    """Returns the batch with only the records in `kept`, without compression, at the same offsets."""
-    body = b"".join(each.encoded for each in kept)
+def encode_kept(header: BatchHeader, kept: Sequence[KafkaRecord], horizon_ms: int | None = None) -> bytes:
+    """Returns the batch with only the records in `kept`, at the same offsets and times, and with the same codec.
+
+    `horizon_ms` is its delete horizon from now on. Without a record the newest time stays.
+    """
+    attributes, base_ms = header.attributes & ~DELETE_HORIZON, header.base_timestamp
+    if horizon_ms is not None:
+        attributes, base_ms = attributes | DELETE_HORIZON, horizon_ms
+    shift = header.base_timestamp - base_ms
+    body: Buffer = b"".join(_shift_time(each.encoded, shift) if shift else each.encoded for each in kept)
+    if kept and header.compression != NONE:
+        body = compress(header.compression, body, USUAL_LEVELS.get(header.compression, 0))
+    else:
+        attributes &= ~COMPRESSION
     left = attrs.evolve(
         header,
-        attributes=header.attributes & ~COMPRESSION,
-        max_timestamp=max(each.timestamp_ms for each in kept),
+        attributes=attributes,
+        base_timestamp=base_ms,
+        max_timestamp=max((each.timestamp_ms for each in kept), default=header.max_timestamp),
         count=len(kept),
     )
-    return encode_batch_header(left, body) + body
+    return encode_batch_header(left, body) + bytes(body)
+
+
+def _shift_time(encoded: memoryview, shift: int) -> bytes:
+    """Returns a record whose time is by `shift` more above the base timestamp."""
+    end = len(encoded)
+    _, start = read_varint(encoded, 0, end)
+    delta, at = read_varint(encoded, start + 1, end)
+    content = bytes(encoded[start : start + 1]) + encode_varint(delta + shift) + bytes(encoded[at:])
+    return encode_varint(len(content)) + content
 
 
 def read_records(batch: Buffer) -> Iterator[KafkaRecord]:
@@ -141,11 +168,11 @@ def first_record_since(batch: Buffer, timestamp_ms: int, start_offset: int = 0) 
     """
     header = read_batch_header(batch)
     first_offset = max(header.base_offset, start_offset)
-    if header.max_timestamp < timestamp_ms or header.end_offset <= start_offset:
+    if header.max_timestamp < timestamp_ms or header.end_offset <= start_offset or not header.count:
         return None
-    if header.has_append_time:
+    if header.has_append_time and header.count == header.last_offset_delta + 1:
         return first_offset, header.max_timestamp
-    whole = header.count == header.last_offset_delta + 1
+    whole = header.count == header.last_offset_delta + 1 and header.delete_horizon_ms is None
     if whole and header.base_timestamp >= timestamp_ms and first_offset == header.base_offset:
         return first_offset, header.base_timestamp
     try:

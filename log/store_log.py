@@ -123,6 +123,11 @@ class StoreLog:
         """The segments that may be replaced, oldest first: a flush proved them after the log went on behind them."""
         return [each.sealed for each in self._segments[: len(self._segments) - 1 - len(self._rolled)]]
 
+    @property
+    def awaits_flush(self) -> bool:
+        """True if segments have ended that become `sealed` with the next flush."""
+        return bool(self._rolled)
+
     def segment_facts(self) -> list[SegmentFacts]:
         """Returns what a retention rule needs of each segment, oldest first; an index is an offset here."""
         sealed = [each.sealed for each in self._segments]

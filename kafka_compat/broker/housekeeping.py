@@ -1,6 +1,7 @@
 """Periodic work of a broker: retention, compaction, checkpoints, forgetting idle producers and files."""
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator
 
 from kafka_compat.broker.context import Context, DiskWork
@@ -8,9 +9,10 @@ from kafka_compat.broker.fetcher import AT_ONCE
 from kafka_compat.broker.replicas import LocalReplica, Replicas
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import TopicSettings
+from kafka_compat.model import TopicPartition
 from kafka_compat.partition.events import LogStartDue
 from kafka_compat.storage.broker_store import BrokerStore
-from kafka_compat.storage.compaction import Compactor
+from kafka_compat.storage.compaction import Compaction, Compactor
 from kafka_compat.storage.retention import roll_if_due, start_to_keep
 from log.errors import NoSpace
 
@@ -36,8 +38,10 @@ class Housekeeping:
         self._replicas = replicas
         self._disk = disk
         self._compactor = Compactor()
-        self._steps: Generator[Callable[[], None] | None, None, None] | None = None
-        self._compacting: LocalReplica | None = None
+        self._steps: Generator[Callable[[], None], None, None] | None = None
+        self._compaction: Compaction | None = None
+        self._compacted: LocalReplica | None = None
+        """The replica of the newest pass; the next look at all logs begins behind it."""
         self._step_under_way = False
         self._walking: set[str] = set()
         """The walks over all replicas that are under way."""
@@ -107,10 +111,15 @@ class Housekeeping:
         self._walking.add(name)
         self._context.turns.run_later(walk())
 
-    def _settings(self) -> Iterator[tuple[LocalReplica, TopicSettings]]:
-        """Returns the replicas with the settings of their topics, as they are when they are come to."""
+    def _settings(self, after: TopicPartition | None = None) -> Iterator[tuple[LocalReplica, TopicSettings]]:
+        """Returns the replicas with the settings of their topics, as they are when they are come to.
+
+        They are sorted by partition, and those behind `after` come first.
+        """
         topic, settings = "", self._context.topic_settings({})
-        for partition, hosted in sorted(self._replicas.hosted.items()):
+        found = sorted(self._replicas.hosted.items())
+        first = 0 if after is None else bisect_right(found, after, key=lambda each: each[0])
+        for partition, hosted in [*found[first:], *found[:first]]:
             known = self._context.image.topics.get(partition.topic)
             if known is None or self._replicas.hosted.get(partition) is not hosted:
                 continue
@@ -131,40 +140,48 @@ class Housekeeping:
     # ---------------------------------------------------------------- compaction
 
     def _compact(self) -> Steps:
-        for hosted, settings in self._settings():
+        for hosted, settings in self._settings(None if self._compacted is None else self._compacted.partition):
             yield 1
             if self._steps is not None:
                 return
             if not settings.compacted or self._replicas.hosted.get(hosted.partition) is not hosted:
                 continue
+            if hosted.log.store_log.awaits_flush:
+                self._replicas.flush_soon(
+                    hosted
+                )  # with page-cache nothing else would prove that its segments are whole
+            decider = hosted.decider
             found = self._compactor.begin(
                 hosted.log,
-                high_watermark=hosted.decider.last_stable_offset,
+                settings.compaction,
+                high_watermark=decider.last_stable_offset,
                 now_ms=self._context.wall_ms(),
-                delete_retention_ms=settings.delete_retention_ms,
-                aborted=tuple(hosted.decider.log.producers.transactions.aborted),
+                aborted=tuple(decider.log.producers.transactions.aborted),
+                producers=decider.log.producers.last_offsets(),
             )
             if found is not None:
-                self._steps, self._compacting = found.steps(), hosted
+                self._compaction, self._steps, self._compacted = found, found.steps(), hosted
                 self._note_deadline()
                 return
 
     def _go_on(self) -> None:
-        steps = self._steps
+        steps, compaction = self._steps, self._compaction
         assert steps is not None, "only called with work to do"
+        assert compaction is not None, "the steps are those of a pass"
         try:
             work = next(steps)
         except StopIteration:
             self.stop()
             self._note_room(COMPACTED, None)
+            if compaction.done:
+                self._walk("compaction", self._compact)  # the next log does not wait for its time
             return
         except NoSpace as error:
             self.stop()
             self._note_room(COMPACTED, error)
             return
-        if work is not None:
-            self._step_under_way = True
-            self._disk.submit(work, self._step_done)
+        self._step_under_way = True
+        self._disk.submit(work, self._step_done)
 
     def _step_done(self, error: BaseException | None) -> None:
         self._step_under_way = False
@@ -177,7 +194,7 @@ class Housekeeping:
 
     def forget(self, hosted: LocalReplica) -> None:
         """Stop working on a replica whose log is about to be deleted."""
-        if self._compacting is hosted:
+        if self._compacted is hosted:
             self.stop()
         self._compactor.forget(hosted.log.name)
 
@@ -185,5 +202,5 @@ class Housekeeping:
         """Give up the pass that is under way."""
         if self._steps is not None:
             self._steps.close()
-        self._steps = self._compacting = None
+        self._steps = self._compaction = None
         self._note_deadline()

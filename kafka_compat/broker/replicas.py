@@ -378,6 +378,10 @@ class Replicas:
         taken, self._unflushed = self._unflushed, {}
         return [(each, each.log.end_offset, each.log.changes) for each in taken]
 
+    def flush_soon(self, hosted: LocalReplica) -> None:
+        """Have the next round of flushes prove what this log holds."""
+        self._unflushed[hosted] = None
+
     def on_flushed(self, round_: list[tuple[LocalReplica, int, int]]) -> None:
         """Report a completed flush that began after `take_unflushed`.
 

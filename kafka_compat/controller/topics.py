@@ -21,7 +21,7 @@ from kafka_compat.controller.commands import (
 from kafka_compat.controller.image import ClusterImage, TopicImage
 from kafka_compat.controller.placement import place
 from kafka_compat.controller.refusal import Refused
-from kafka_compat.model import INTERNAL_TOPICS, PartitionState
+from kafka_compat.model import PartitionState
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 
@@ -83,7 +83,7 @@ def check_setting(resource: ResourceName, name: str, value: str) -> str:
     """
     try:
         if resource.kind is ResourceKind.TOPIC:
-            return check_topic_setting(name, value, internal=resource.name in INTERNAL_TOPICS)
+            return check_topic_setting(name, value)
         return check_dynamic_setting(name, value)
     except InvalidSetting as invalid:
         raise Refused(KafkaErrorCode.INVALID_CONFIG, invalid.detail) from None

@@ -92,6 +92,10 @@ class ProducerStates:
             return KafkaErrorCode.INVALID_PRODUCER_EPOCH
         return NONE
 
+    def last_offsets(self) -> dict[int, int]:
+        """Returns by producer id the last offset of its last batch with a sequence number."""
+        return {each: known.batches[-1].end_offset - 1 for each, known in self._producers.items() if known.batches}
+
     # ------------------------------------------------------------ transactions
 
     def is_open(self, producer_id: int, epoch: int) -> bool:

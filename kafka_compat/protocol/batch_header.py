@@ -37,6 +37,7 @@ COMPRESSION = 0b111
 TIMESTAMP_TYPE = 1 << 3
 TRANSACTIONAL = 1 << 4
 CONTROL = 1 << 5
+DELETE_HORIZON = 1 << 6
 
 
 @attrs.define
@@ -114,6 +115,14 @@ class BatchHeader:
     def is_control(self) -> bool:
         """True if the batch holds markers of transactions instead of records."""
         return bool(self.attributes & CONTROL)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """The time until which the deletions in the batch stay, once compaction has found them (KIP-534).
+
+        It takes the place of the base timestamp, to which the times of the records are relative.
+        """
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
 
     def encode(self) -> bytes:
         """Returns the 61 bytes, with `crc` as it is."""

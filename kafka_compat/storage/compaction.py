@@ -1,24 +1,31 @@
-"""Compaction of the offsets topic: it keeps only the newest record of each key.
+"""Compaction (`cleanup.policy=compact`): a log keeps only the newest record of each key.
 
 It reads the log below the high watermark, and rewrites the sealed segments there, from the first one on. A record
-leaves when a newer one has its key, and is durable: a loss of power must not take both. A deletion (a record without
-a value) leaves when it is older than `delete.retention.ms`, together with everything that it deleted. Offsets stay as
-they are, so there are gaps. A batch with unreadable records stays as it is.
+leaves when a newer one has its key, and is durable: a loss of power must not take both. Offsets stay as they are, so
+there are gaps. A batch with unreadable records, or records without a key, stays as it is.
 
-It must not read beyond the last stable offset: then all transactions in its reach are decided. Records of an aborted
-one leave, and count for no key. The marker of a committed one leaves when it is as old as a deletion may be, and no
-record of its transaction is left. Markers of aborted ones stay, because readers know those by them.
+- A deletion (a record without a value) outlives all that it deleted: the first pass that finds it the newest of its key
+  writes the time into its batch until which it stays, `delete.retention.ms` later (KIP-534). So a reader who has seen
+  what was deleted has that long to read on.
+- Nothing is read beyond the last stable offset: then all transactions in reach are decided. Records of an aborted one
+  leave, and count for no key. The marker of a committed one leaves when it is as old as a deletion may be, and no
+  record of its transaction is left. Markers of aborted ones stay, because readers know those by them.
+- The last batch of a producer stays, if need be without records: a new copy of the log learns the producer's sequence
+  from it.
+- A pass keeps the keys of what no pass has looked at in memory, up to a number of bytes; the next pass goes on there.
+  Records are read in another thread than the log's.
 """
 
 import contextlib
 import threading
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final
 
 import attrs
 
+from kafka_compat.config import CompactionRule
 from kafka_compat.markers import read_marker
 from kafka_compat.partition.model import AbortedTransaction
 from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, read_batch_header
@@ -27,12 +34,14 @@ from kafka_compat.storage.partition_log import PartitionLog
 from log.batch import StoredBatch
 from log.errors import LogError
 from log.manifest import SealedSegment
+from log.replacement import Replacement
 
-KEYS_MAX: Final = 1 << 20
-"""Keys held in memory in one pass; a log with more is compacted up to where they were reached."""
-DIRTY_SHARE: Final = 0.5
-"""A pass is due when so much of the sealed bytes was not looked at by the one before (`min.cleanable.dirty.ratio`)."""
-_CHUNK_BYTES: Final = 1 << 20
+KEYS_BYTES_MAX: Final = 128 << 20
+"""Memory for the keys of one pass (Kafka's `log.cleaner.dedupe.buffer.size`); with more it ends where they were
+reached."""
+_KEY_BYTES: Final = 120
+"""The memory of a key besides its own bytes."""
+_CHUNK_BYTES: Final = 256 << 10
 
 
 @attrs.define
@@ -74,6 +83,20 @@ class _Transactions:
 
 
 @attrs.define
+class _Keys:
+    """The offset of the newest record of each key, and the memory of the keys."""
+
+    newest: dict[bytes, int] = attrs.field(factory=dict)
+    size_bytes: int = 0
+
+    def note(self, key: bytes, offset: int) -> None:
+        """Record a newer record than all before."""
+        if key not in self.newest:
+            self.size_bytes += len(key) + _KEY_BYTES
+        self.newest[key] = offset
+
+
+@attrs.define
 class Compaction:
     """One pass over one log. `steps` carries it out; afterwards the counts show its effect.
 
@@ -82,21 +105,26 @@ class Compaction:
 
     log: PartitionLog
     high_watermark: int
+    """The end of what may be read."""
     now_ms: int
     delete_retention_ms: int
-    keys_max: int = KEYS_MAX
+    keys_bytes_max: int = KEYS_BYTES_MAX
     aborted: Sequence[AbortedTransaction] = ()
     """All aborted transactions of the log."""
+    producers: Mapping[int, int] = attrs.field(factory=dict)
+    """By producer id: the last offset of its last batch."""
+    clean_offset: int = 0
+    """The end of the compacted part: that of earlier passes, and once this one is done, of this one."""
     done: bool = False
     kept: int = 0
     """Records of the rewritten segments that stay."""
     removed: int = 0
-    """The number of their records that leave; with 0 no segment is rewritten."""
-    clean_offset: int = 0
-    """The end of the compacted part."""
-    oldest_deletion_ms: int | None = None
-    """The time of the oldest deletion that stays; a later pass will remove it."""
-    _newest: dict[bytes, int] = attrs.field(factory=dict, init=False)
+    """The number of their records and markers that leave."""
+    next_deletion_ms: int | None = None
+    """The time from which on a later pass will remove a deletion, or a marker, that stays."""
+    _marked: int = attrs.field(default=0, init=False)
+    """The batches that get a time until which their deletions stay."""
+    _keys: _Keys = attrs.field(factory=_Keys, init=False)
     _seen_offset: int = attrs.field(default=0, init=False)
 
     def run(self) -> None:
@@ -106,32 +134,34 @@ class Compaction:
         """
         with contextlib.closing(self.steps()) as steps:
             for work in steps:
-                if work is not None:
-                    work()
+                work()
 
-    def steps(self) -> Generator[Callable[[], None] | None, None, None]:
-        """Yields after each small part, so that the owner can do other things, also to this log.
+    def steps(self) -> Generator[Callable[[], None], None, None]:
+        """Yields each small part, between which the owner can do other things, also to this log.
 
-        A yielded callable must run, in any thread, before the generator goes on. If it raises, or the log is to be
-        deleted or closed, close the generator: it waits for work that is under way, and removes its files.
+        A part must run, in any thread, before the generator goes on. If it raises, or the log is to be deleted or
+        closed, close the generator: it waits for a part that is under way, and removes its files.
         """
         changes, run = self.log.changes, self.segments()
         if not run:
             self.done = True
             return
         end = self.log.store_log.segment_facts()[len(run)].first_index
+        work = _Work()
         try:
-            yield from self._find_newest(changes)
+            yield from self._find_newest(work, changes)
             if self.log.changes == changes:
-                yield from self._count(run, end, changes)
+                yield from self._count(work, run, end, changes)
             if self.log.changes == changes:
-                self.clean_offset = min(end, self._seen_offset)
-                if self.removed:
-                    yield from self._rewrite(run, end, changes)
+                if self.removed or self._marked:
+                    yield from self._rewrite(work, run, end, changes)
                 else:
                     self.done = True
+            if self.done:
+                self.clean_offset = min(end, self._seen_offset)
         finally:
-            self._newest.clear()
+            work.stop()
+            self._keys = _Keys()
 
     def segments(self) -> Sequence[SealedSegment]:
         """Returns the segments to rewrite: the sealed ones that end at or below the high watermark."""
@@ -150,55 +180,64 @@ class Compaction:
             offset = batches[-1].end_offset
             yield batches
 
-    def _find_newest(self, changes: int) -> Iterator[None]:
+    def _find_newest(self, work: "_Work", changes: int) -> Iterator[Callable[[], None]]:
         end = min(self.high_watermark, self.log.durable_offset)
         transactions = _Transactions.of(self.aborted)
-        for batches in self._chunks(self.log.start_offset, end):
-            for batch in batches:
-                if self.aborted and transactions.is_aborted(read_batch_header(_bytes_of(batch))):
-                    continue
-                for record in _records_of(batch) or ():
-                    if record.key is not None and record.offset < end:
-                        self._newest[record.key] = record.offset
+        self._seen_offset = min(self.clean_offset, end)
+        for batches in self._chunks(self._seen_offset, end):
+            yield work.of(partial(self._note_keys, batches, end, transactions))
             self._seen_offset = min(end, batches[-1].end_offset)
-            yield None
-            if self.log.changes != changes or len(self._newest) >= self.keys_max:
+            if self.log.changes != changes or self._keys.size_bytes >= self.keys_bytes_max:
                 return
         self._seen_offset = end
 
-    def _count(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[None]:
+    def _note_keys(self, batches: Sequence[StoredBatch], end: int, transactions: _Transactions) -> None:
+        for batch in batches:
+            if self.aborted and transactions.is_aborted(read_batch_header(_bytes_of(batch))):
+                continue
+            for record in _records_of(batch) or ():
+                if record.key is not None and record.offset < end:
+                    self._keys.note(record.key, record.offset)
+
+    def _count(
+        self, work: "_Work", run: Sequence[SealedSegment], end: int, changes: int
+    ) -> Iterator[Callable[[], None]]:
         transactions = _Transactions.of(self.aborted)
         for batches in self._chunks(run[0].first_offset, end):
-            for batch in batches:
-                self._count_batch(batch, transactions)
-            yield None
+            yield work.of(partial(self._count_batches, batches, transactions))
             if self.log.changes != changes:
                 return
+
+    def _count_batches(self, batches: Sequence[StoredBatch], transactions: _Transactions) -> None:
+        for batch in batches:
+            self._count_batch(batch, transactions)
 
     def _count_batch(self, batch: StoredBatch, transactions: _Transactions) -> None:
         header = read_batch_header(_bytes_of(batch))
         if header.is_control:
             if transactions.ends_nothing(header, _bytes_of(batch)):
-                self._note_deletion(header.max_timestamp)
-                self.removed += self._is_old(header.max_timestamp)
+                self.removed += self._is_over(header.max_timestamp + self.delete_retention_ms)
             return
         records = _records_of(batch)
         left = self._select(header, records, transactions)
-        transactions.note_left(header, header.count if records is None else len(left))
+        self._note_left(header, records, left, transactions)
         self.kept += len(left)
         self.removed += len(records or ()) - len(left)
-        for record in left:
-            if record.value is None and record.key is not None:
-                self._note_deletion(record.timestamp_ms)
+        if any(each.is_deletion for each in left):
+            self._marked += header.delete_horizon_ms is None
+            self._is_over(self._horizon_of(header))
 
-    def _note_deletion(self, time_ms: int) -> None:
-        """Record a deletion, or a marker that ends nothing: one that stays is due when it is old."""
-        if not self._is_old(time_ms):
-            oldest = self.oldest_deletion_ms
-            self.oldest_deletion_ms = time_ms if oldest is None else min(oldest, time_ms)
+    def _is_over(self, until_ms: int) -> bool:
+        """Returns True if what stays until a time may leave. The next pass is due when what stays may leave."""
+        if until_ms < self.now_ms:
+            return True
+        known = self.next_deletion_ms
+        self.next_deletion_ms = until_ms if known is None else min(known, until_ms)
+        return False
 
-    def _is_old(self, time_ms: int) -> bool:
-        return time_ms < self.now_ms - self.delete_retention_ms
+    def _horizon_of(self, header: BatchHeader) -> int:
+        known = header.delete_horizon_ms
+        return self.now_ms + self.delete_retention_ms if known is None else known
 
     def _select(
         self, header: BatchHeader, records: Sequence[KafkaRecord] | None, transactions: _Transactions
@@ -206,16 +245,38 @@ class Compaction:
         """Returns the records of a batch that stay."""
         if records is None or transactions.is_aborted(header):
             return []
-        return [each for each in records if self._stays(each)]
+        keeps_deletions = self._horizon_of(header) >= self.now_ms
+        return [each for each in records if self._stays(each, keeps_deletions=keeps_deletions)]
 
-    def _rewrite(self, run: Sequence[SealedSegment], end: int, changes: int) -> Iterator[Callable[[], None]]:
+    def _stays(self, record: KafkaRecord, *, keeps_deletions: bool) -> bool:
+        if record.key is None or record.offset >= self._seen_offset:
+            return True
+        if self._keys.newest.get(record.key, record.offset) != record.offset:
+            return False
+        return keeps_deletions or record.value is not None
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        return header.base_sequence >= 0 and self.producers.get(header.producer_id) == header.last_offset
+
+    def _note_left(
+        self,
+        header: BatchHeader,
+        records: Sequence[KafkaRecord] | None,
+        left: Sequence[KafkaRecord],
+        transactions: _Transactions,
+    ) -> None:
+        """Count what stays of a transaction: an empty batch that opens it as well."""
+        stays = header.count if records is None else max(len(left), self._is_last_of_producer(header))
+        transactions.note_left(header, stays)
+
+    def _rewrite(
+        self, work: "_Work", run: Sequence[SealedSegment], end: int, changes: int
+    ) -> Iterator[Callable[[], None]]:
         replacement = self.log.store_log.begin_replacement(run)
-        work = _Work()
         transactions = _Transactions.of(self.aborted)
         try:
             for batches in self._chunks(run[0].first_offset, end):
-                left = (self._left_of(each, transactions) for each in batches)
-                yield work.of(partial(replacement.write, [each for each in left if each is not None]))
+                yield work.of(partial(self._write_left, replacement, batches, transactions))
                 if self.log.changes != changes:
                     break
             if self.log.changes == changes:
@@ -231,58 +292,70 @@ class Compaction:
         else:
             replacement.abandon()
 
+    def _write_left(
+        self, replacement: Replacement, batches: Sequence[StoredBatch], transactions: _Transactions
+    ) -> None:
+        left = (self._left_of(each, transactions) for each in batches)
+        replacement.write([each for each in left if each is not None])
+
     def _left_of(self, batch: StoredBatch, transactions: _Transactions) -> StoredBatch | None:
-        """Returns the compacted batch, or None if no record stays."""
+        """Returns the compacted batch, or None if nothing stays."""
         header = read_batch_header(_bytes_of(batch))
         if header.is_control:
-            gone = transactions.ends_nothing(header, _bytes_of(batch)) and self._is_old(header.max_timestamp)
+            ends_nothing = transactions.ends_nothing(header, _bytes_of(batch))
+            gone = ends_nothing and header.max_timestamp + self.delete_retention_ms < self.now_ms
             return None if gone else batch
         records = _records_of(batch)
-        if records is None and not transactions.is_aborted(header):
-            transactions.note_left(header, header.count)
-            return batch
         left = self._select(header, records, transactions)
-        transactions.note_left(header, len(left))
-        if records is not None and len(left) == len(records):
+        self._note_left(header, records, left, transactions)
+        if records is None and not transactions.is_aborted(header):
             return batch
-        if not left:
+        if not left and not self._is_last_of_producer(header):
             return None
-        payload = encode_kept(header, left)
-        newest_ms = max(0, *(each.timestamp_ms for each in left))
+        horizon_ms = self._horizon_of(header) if any(each.is_deletion for each in left) else None
+        if records is not None and len(left) == len(records) and horizon_ms == header.delete_horizon_ms:
+            return batch
+        payload = encode_kept(header, left, horizon_ms)
+        newest_ms = max([0, *(each.timestamp_ms for each in left)])
         return StoredBatch.of(
             payload, base_offset=batch.base_offset, span=batch.span, epoch=batch.epoch, timestamp_ms=newest_ms
         )
 
-    def _stays(self, record: KafkaRecord) -> bool:
-        if record.key is None or record.offset >= self._seen_offset:
-            return True
-        if self._newest[record.key] != record.offset:
-            return False
-        return record.value is not None or not self._is_old(record.timestamp_ms)
-
 
 @attrs.define
 class Compactor:
-    """Decides which logs are worth a pass. It starts empty after a restart; then each log gets one pass more."""
+    """Decides which logs are worth a pass. It starts empty after a restart; then all of each log is new to it."""
 
     _passes: dict[str, Compaction] = attrs.field(factory=dict)
 
     def begin(
         self,
         log: PartitionLog,
+        rule: CompactionRule,
         *,
         high_watermark: int,
         now_ms: int,
-        delete_retention_ms: int,
         aborted: Sequence[AbortedTransaction] = (),
+        producers: Mapping[int, int] | None = None,
     ) -> Compaction | None:
         """Returns a pass over this log, to be carried out now, or None if the log is not worth one."""
-        compaction = Compaction(log, high_watermark, now_ms, delete_retention_ms, aborted=aborted)
-        if not compaction.segments():
-            return None
+        reach = min(high_watermark, _young_from(log, now_ms - rule.min_lag_ms) if rule.min_lag_ms else high_watermark)
         before = self._passes.get(log.name)
-        if before is not None and before.done and before.log is log and not self._is_due(compaction, before):
+        if before is not None and before.log is not log:
+            before = None
+        clean_offset = 0 if before is None else min(before.clean_offset, log.lowest_cut)
+        compaction = Compaction(
+            log,
+            reach,
+            now_ms,
+            rule.delete_retention_ms,
+            aborted=aborted,
+            producers=producers or {},
+            clean_offset=clean_offset,
+        )
+        if not compaction.segments() or not self._is_due(compaction, before, rule):
             return None
+        log.lowest_cut = log.end_offset
         self._passes[log.name] = compaction
         return compaction
 
@@ -291,13 +364,28 @@ class Compactor:
         self._passes.pop(name, None)
 
     @staticmethod
-    def _is_due(compaction: Compaction, before: Compaction) -> bool:
-        oldest = before.oldest_deletion_ms
-        if oldest is not None and oldest < compaction.now_ms - compaction.delete_retention_ms:
+    def _is_due(compaction: Compaction, before: Compaction | None, rule: CompactionRule) -> bool:
+        if before is not None and not before.done:
             return True
-        run = compaction.segments()
-        dirty = sum(each.size_bytes for each in run if each.first_offset >= before.clean_offset)
-        return dirty > 0 and dirty >= DIRTY_SHARE * sum(each.size_bytes for each in run)
+        now_ms, run, clean = compaction.now_ms, compaction.segments(), compaction.clean_offset
+        if before is not None and before.next_deletion_ms is not None and before.next_deletion_ms < now_ms:
+            return True
+        ends = [each.first_index for each in compaction.log.store_log.segment_facts()[1 : len(run) + 1]]
+        dirty = [each for each, end in zip(run, ends, strict=True) if end > clean]
+        if not dirty:
+            return False
+        if sum(each.size_bytes for each in dirty) > rule.dirty_ratio * sum(each.size_bytes for each in run):
+            return True
+        if now_ms <= rule.max_lag_ms:
+            return False
+        oldest = next(compaction.log.headers(max(dirty[0].first_offset, clean)), None)
+        return oldest is not None and 0 < oldest.max_timestamp < now_ms - rule.max_lag_ms
+
+
+def _young_from(log: PartitionLog, since_ms: int) -> int:
+    """Returns where the first segment begins that has a record after a time, or the end of the log."""
+    facts = log.store_log.segment_facts()
+    return next((each.first_index for each in facts if (each.newest_ms or 0) > since_ms), log.end_offset)
 
 
 class _Work:

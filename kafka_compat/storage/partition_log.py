@@ -41,6 +41,8 @@ class PartitionLog(LogFacts):
         """A segment ends before the append that would make it longer (`segment.bytes`); may be changed at any time."""
         self.changes = 0
         """Grows whenever something leaves the log: by a truncation, a reset, a trim or a compaction."""
+        self.lowest_cut = log.end_offset
+        """The lowest end that the log has been cut to since a pass of compaction began."""
         self._active_bytes = log.segment_facts()[-1].size_bytes
         self._unsaved_bytes = 0
         self._snapshots = ProducerSnapshots(disk, log.directory)
@@ -138,7 +140,7 @@ class PartitionLog(LogFacts):
             # First, because a snapshot must not be taken for the state of what is appended next.
             self._snapshots.remove_after(self._start_of_batch(offset))
             self.store_log.truncate(offset)
-            self._note_active()
+            self._note_cut()
         return self.end_offset
 
     def reset(self, offset: int) -> None:
@@ -146,7 +148,7 @@ class PartitionLog(LogFacts):
         self.changes += 1
         self._snapshots.remove_after(-1)
         self.store_log.reset(offset)
-        self._note_active()
+        self._note_cut()
 
     def trim(self, offset: int) -> int:
         """Move the start to `offset`, also inside a batch (DeleteRecords, retention).
@@ -225,8 +227,24 @@ class PartitionLog(LogFacts):
                     newest_ms = max(newest_ms, newest_time_since(_view(batch), offset))
                     offset = batch.end_offset
             until = others[0].first_index if others else self.end_offset
-            newest_ms = max([newest_ms, *(each.max_timestamp for each in self.headers(offset, until))])
-        return self.find_time(newest_ms) if self.start_offset < self.end_offset else None
+            newest_ms = max([newest_ms, *(each.max_timestamp for each in self.headers(offset, until) if each.count)])
+        if self.start_offset >= self.end_offset:
+            return None
+        return self.find_time(newest_ms) or self.find_time(self._newest_of_records())
+
+    def _newest_of_records(self) -> int:
+        """Returns the newest time of a record, where a batch without records, left for its producer, is newer."""
+        newest_ms = -1
+        facts = self.store_log.segment_facts()
+        ends = [each.first_index for each in facts[1:]] + [self.end_offset]
+        for segment, end in sorted(
+            zip(facts, ends, strict=True), key=lambda each: each[0].newest_ms or 0, reverse=True
+        ):
+            if (segment.newest_ms or 0) <= newest_ms:
+                break
+            times = [each.max_timestamp for each in self.headers(segment.first_index, end) if each.count]
+            newest_ms = max([newest_ms, *times])
+        return newest_ms
 
     # Producers
 
@@ -277,7 +295,8 @@ class PartitionLog(LogFacts):
             self.roll()
             self._unsaved_bytes = SNAPSHOT_EVERY_BYTES
 
-    def _note_active(self) -> None:
+    def _note_cut(self) -> None:
+        self.lowest_cut = min(self.lowest_cut, self.end_offset)
         self._active_bytes = self.store_log.segment_facts()[-1].size_bytes
 
     def _start_of_batch(self, offset: int) -> int:

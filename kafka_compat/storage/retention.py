@@ -19,10 +19,11 @@ def roll_if_due(log: PartitionLog, settings: TopicSettings, high_watermark: int,
     if not active.size_bytes or first_offset >= log.end_offset:
         return False
     started_ms = next(log.headers(first_offset)).max_timestamp
-    too_old = 0 < started_ms < now_ms - settings.segment_ms
+    lasts_ms = min(settings.segment_ms, settings.compaction.max_lag_ms) if settings.compacted else settings.segment_ms
+    too_old = 0 < started_ms < now_ms - lasts_ms
     newest_ms = active.newest_ms or 0
     expired = (
-        not settings.compacted
+        settings.deletes
         and settings.retention_ms is not None
         and high_watermark >= log.end_offset
         and 0 < newest_ms < now_ms - settings.retention_ms
@@ -35,11 +36,11 @@ def roll_if_due(log: PartitionLog, settings: TopicSettings, high_watermark: int,
 def start_to_keep(log: PartitionLog, settings: TopicSettings, high_watermark: int, now_ms: int) -> int:
     """Returns the start that the log should have by its retention: its present start, or the start of a later segment.
 
-    A compacted topic loses no record by age or size.
+    Without `cleanup.policy=delete` no record leaves by age or size.
     """
     facts = log.store_log.segment_facts()
     rule = Retention(bytes_max=settings.retention_bytes, age_ms_max=settings.retention_ms)
-    if settings.compacted:
+    if not settings.deletes:
         return log.start_offset
     wanted = min(rule.first_index(facts, now_ms), high_watermark)
     return max([log.start_offset, *(each.first_index for each in facts if each.first_index <= wanted)])

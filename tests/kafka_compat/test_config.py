@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kafka_compat.config import (
     VALUE_CHARACTERS_MAX,
+    CompactionRule,
     ConfigSource,
     ConfigSynonym,
     InvalidSetting,
@@ -124,7 +125,8 @@ def test_defaults_of_a_topic_are_those_of_kafka() -> None:
     assert (topic.retention_ms, topic.retention_bytes) == (7 * 86_400_000, None)
     assert (topic.segment_bytes, topic.segment_ms) == (1 << 30, 7 * 86_400_000)
     assert (topic.max_message_bytes, topic.min_insync_replicas, topic.unclean_leader_election) == (1_048_588, 1, False)
-    assert (topic.compacted, topic.delete_retention_ms) == (False, 86_400_000)
+    assert (topic.compacted, topic.deletes) == (False, True)
+    assert topic.compaction == CompactionRule(delete_retention_ms=86_400_000)
 
 
 def test_every_topic_setting_of_kafka_is_described_and_taken_at_its_default() -> None:
@@ -187,7 +189,8 @@ def test_a_flag_is_true_or_false(key: ConfigKey) -> None:
             "compression.type=brotli is not implemented: it can be producer or uncompressed or zstd or lz4 or snappy or gzip.",
         ),
         ("compression.lz4.level", "18", "compression.lz4.level=18 is out of range: it can be 1 to 17."),
-        ("log.cleanup.policy", "compact", "log.cleanup.policy=compact is not implemented: it can be delete."),
+        ("log.cleanup.policy", "x", "log.cleanup.policy=x is not implemented: it can be delete or compact."),
+        ("log.cleanup.policy", "delete,delete", "log.cleanup.policy=delete,delete names something twice."),
         ("num.partitions", "0", "num.partitions=0 is out of range: it can be 1 to 2^31-1."),
         ("log.retention.ms", "-2", "log.retention.ms=-2 is out of range: it can be -1 to 2^63-1."),
         ("num.partition", "4", "num.partition is no broker setting that is known. Did you mean num.partitions?"),
@@ -228,11 +231,6 @@ def test_a_refusal_says_why_in_a_sentence(name: str, value: str, sentence: str) 
             "AppendTime",
             "message.timestamp.type=AppendTime is not implemented: it can be CreateTime or LogAppendTime.",
         ),
-        (
-            "cleanup.policy",
-            "compact",
-            "cleanup.policy=compact is not implemented for other topics than the offsets topic.",
-        ),
         ("retention.ms", None, "retention.ms needs a value."),
     ],
 )
@@ -242,9 +240,23 @@ def test_a_topic_setting_is_refused_in_a_sentence(name: str, value: str | None, 
     assert str(caught.value) == sentence
 
 
-def test_only_an_internal_topic_can_be_compacted() -> None:
-    assert check_topic_setting("cleanup.policy", "compact", internal=True) == "compact"
-    assert Settings().topic({"cleanup.policy": "compact"}).compacted
+@pytest.mark.parametrize(
+    ("written", "kept", "compacted", "deletes"),
+    [
+        ("compact", "compact", True, False),
+        (" compact , delete", "compact,delete", True, True),
+        ("delete,compact", "delete,compact", True, True),
+        ("", "", False, False),
+    ],
+)
+def test_old_segments_leave_or_old_values_or_both_or_neither(
+    written: str, kept: str, compacted: bool, deletes: bool
+) -> None:
+    assert check_topic_setting("cleanup.policy", written) == kept
+    topic = Settings().topic({"cleanup.policy": kept})
+    assert (topic.compacted, topic.deletes) == (compacted, deletes)
+    topic = Settings(static={"log.cleanup.policy": kept}).topic({})
+    assert (topic.compacted, topic.deletes) == (compacted, deletes)
 
 
 def test_what_is_not_dynamic_cannot_be_altered() -> None:

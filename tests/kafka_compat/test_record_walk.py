@@ -24,7 +24,7 @@ from kafka_compat.protocol.batch_header import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.record_walk import RECORDS_IN_PART, RecordWalk, TimeBounds
-from kafka_compat.records import encode_varint
+from kafka_compat.records import encode_records, encode_varint
 from tests.kafka_compat.packers import PACKERS, Packer
 
 with warnings.catch_warnings():
@@ -67,9 +67,27 @@ def batch(body: bytes, count: int, *, codec: int = 0, base_ms: int = BASE_MS, ne
 def newest(content: bytes, times: TimeBounds = ANY_TIME) -> int:
     """The newest time of a batch that is taken."""
     walk = RecordWalk(read_batch_header(content), memoryview(content), times)
+    take_all(walk)
+    return walk.newest_ms
+
+
+def take_all(walk: RecordWalk) -> None:
     while not walk.step():
         pass
-    return walk.newest_ms
+
+
+@pytest.mark.parametrize("without", [None, 0, 1, 7, 9_999, 10_000, 12_345, 20_004])
+def test_every_record_of_a_compacted_topic_needs_a_key(without: int | None) -> None:
+    count = 20_005
+    keys = [None if at == without else b"k" * (at % 200) for at in range(count)]
+    content = encode_records([(key, b"") for key in keys], BASE_MS)
+    walk = RecordWalk(read_batch_header(content), memoryview(content), ANY_TIME, keyed=True)
+    if without is None:
+        take_all(walk)
+        return
+    with pytest.raises(InvalidBatch, match=f"record {without} has no key, which a compacted topic needs") as caught:
+        take_all(walk)
+    assert (caught.value.code, caught.value.record) == (KafkaErrorCode.INVALID_RECORD, without)
 
 
 # ---------------------------------------------------------------- against decoders that share nothing with it

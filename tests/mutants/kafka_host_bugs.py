@@ -127,10 +127,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-compacts-the-newest-away",
         "compaction keeps the oldest record of a key",
         COMPACTION,
-        (
-            "                        self._newest[record.key] = record.offset\n",
-            "                        self._newest.setdefault(record.key, record.offset)\n",
-        ),
+        ("        self.newest[key] = offset\n", "        self.newest.setdefault(key, offset)\n"),
         oracles=["K1", "K6", "K8"],
     ),
     kafka_bug(
@@ -214,7 +211,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         "host-retains-compacted-topics-by-age",
         "a compacted topic loses its old records",
         RETENTION,
-        ("    if settings.compacted:\n        return log.start_offset\n", ""),
+        ("    if not settings.deletes:\n        return log.start_offset\n", ""),
         oracles=["K8"],
     ),
     kafka_bug(

@@ -18,7 +18,6 @@ from kafka_compat.controller.commands import (
     ResourceKind,
     ResourceName,
 )
-from kafka_compat.model import INTERNAL_TOPICS
 from kafka_compat.protocol.apis.alter_configs import (
     ALTER_CONFIGS,
     AlterConfig,
@@ -177,8 +176,7 @@ class ConfigRequests:
         elif value is None:
             raise ValueError(f"{change.name} needs a value")
         if resource.kind is ResourceKind.TOPIC:
-            internal = resource.name in INTERNAL_TOPICS
-            return ConfigSetting(change.name, check_topic_setting(change.name, value, internal=internal))
+            return ConfigSetting(change.name, check_topic_setting(change.name, value))
         assert value is not None, "null was refused"
         return ConfigSetting(change.name, check_dynamic_setting(change.name, value))
 

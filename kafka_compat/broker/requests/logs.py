@@ -213,6 +213,11 @@ class LogRequests:
             results.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=UNKNOWN, error_code=error))
             return
 
+        if hosted.leads and not hosted.settings.deletes:
+            error = KafkaErrorCode.POLICY_VIOLATION
+            results.append(DeleteRecordsPartitionResult(partition_index=index, low_watermark=UNKNOWN, error_code=error))
+            return
+
         def on_answer(answer: Answer) -> None:
             assert isinstance(answer, AnswerLogStart), "answered as asked"
             results.append(

@@ -212,7 +212,7 @@ class ProduceRequests:
             if form.stamps
             else TimeBounds.around(now_ms, settings.timestamp_before_max_ms, settings.timestamp_after_max_ms)
         )
-        walk = RecordWalk(header, records, times)
+        walk = RecordWalk(header, records, times, keyed=settings.compacted)
         self._work_left -= walk.part
         while not walk.step():
             if self._work_left <= 0:

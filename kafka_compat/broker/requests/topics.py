@@ -29,7 +29,7 @@ from kafka_compat.controller.commands import (
     TopicsCreated,
     TopicsDeleted,
 )
-from kafka_compat.model import INTERNAL_TOPICS, TopicPartition
+from kafka_compat.model import TopicPartition
 from kafka_compat.protocol.apis.create_partitions import (
     CREATE_PARTITIONS,
     CreatePartitionsRequest,
@@ -113,10 +113,7 @@ class TopicRequests:
 
     def _new_topic(self, topic: CreateTopic) -> NewTopic:
         settings = self._context.settings
-        internal = topic.name in INTERNAL_TOPICS
-        configs = tuple(
-            (config.name, check_topic_setting(config.name, config.value, internal=internal)) for config in topic.configs
-        )
+        configs = tuple((each.name, check_topic_setting(each.name, each.value)) for each in topic.configs)
         partitions, replicas = topic.num_partitions, topic.replication_factor
         if not topic.assignments:
             if partitions == DEFAULT:

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_compat.compression import compress
+from kafka_compat.config import CompactionRule
 from kafka_compat.markers import Marker, encode_marker
 from kafka_compat.partition.model import AbortedTransaction
 from kafka_compat.protocol.batch_header import check_batch, encode_batch_header, read_batch_header
@@ -32,6 +34,7 @@ from tests.kafka_compat.storage.partition_model import (
 )
 
 HOUR_MS = 3_600_000
+RULE = CompactionRule(delete_retention_ms=HOUR_MS)
 Pair = tuple[bytes | None, bytes | None]
 
 
@@ -152,18 +155,75 @@ def test_segments_that_reach_above_the_high_watermark_are_not_written_again() ->
     assert [each.first_offset for each in sealed if not each.generation] == [each.first_index for each in facts[3:-1]]
 
 
-@pytest.mark.parametrize(("now_ms", "gone"), [(0, False), (5 * HOUR_MS, True)])
-def test_a_deletion_stays_for_its_time_and_leaves_with_what_it_deleted(now_ms: int, gone: bool) -> None:
-    store, log = new_log(memory_disk())
-    for pair in [(b"a", b"1" * 900), (b"b", b"1" * 900), (b"a", None), (b"c", b"1" * 900)]:
-        log.append_as_leader([encode_records([pair], 1000)], 0)
+def test_a_deletion_stays_for_its_time_from_when_a_pass_found_it() -> None:
+    """Its record may be older: a reader who has seen what it deletes has `delete.retention.ms` to come to it."""
+    disk = memory_disk()
+    store, log = new_log(disk)
+    for pairs in ([(b"a", b"1" * 900)], [(b"b", b"1" * 900), (b"a", None)], [(b"c", b"1" * 900)]):
+        log.append_as_leader([encode_records(pairs, [1000 + at for at in range(len(pairs))])], 0)
     log.roll()
     log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
     store.flush()
-    compaction = compact(log, now_ms=now_ms)
-    kept = [(each.key, each.offset) for each in records_of(log)]
-    assert kept == [(b"b", 1), *([] if gone else [(b"a", 2)]), (b"c", 3), (b"d", 4)]
-    assert compaction.oldest_deletion_ms == (None if gone else 1000)
+    found_ms = 50 * HOUR_MS
+    compaction = compact(log, now_ms=found_ms)
+    left = [(b"b", 1, 1000), (b"a", 2, 1001), (b"c", 3, 1000), (b"d", 4, 1000)]
+    assert compaction.next_deletion_ms == found_ms + HOUR_MS
+    for now_ms in (found_ms + 1, found_ms + HOUR_MS):
+        assert [(each.key, each.offset, each.timestamp_ms) for each in records_of(log)] == left
+        assert [read_batch_header(each).delete_horizon_ms for each in read_all(log)] == [found_ms + HOUR_MS, None, None]
+        assert compact(log, now_ms=now_ms).removed == 0
+    log = reopen(lose_unsynced(disk, 0))
+    assert log.find_time(1001) == (2, 1001)
+    assert compact(log, now_ms=found_ms + HOUR_MS + 1).next_deletion_ms is None
+    del left[1]
+    assert [(each.key, each.offset, each.timestamp_ms) for each in records_of(log)] == left
+    assert [read_batch_header(each).delete_horizon_ms for each in read_all(log)] == [None, None, None]
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_what_stays_of_a_compressed_batch_is_compressed(codec: int) -> None:
+    store, log = new_log(memory_disk())
+    plain = encode_records([(b"key%d" % (at % 400), b"v" * 100) for at in range(500)], 1000)
+    body = bytes(compress(codec, plain[61:], 1))
+    log.append_as_leader(
+        [encode_batch_header(attrs.evolve(read_batch_header(plain), attributes=codec), body) + body], 0
+    )
+    log.roll()
+    log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
+    store.flush()
+    assert compact(log).removed == 100
+    (content, _) = read_all(log)
+    assert read_batch_header(content).compression == codec
+    assert len(content) < len(plain) / 5
+    assert [each.offset for each in read_records(content)] == list(range(100, 500))
+
+
+def test_the_last_batch_of_a_producer_stays_without_its_records() -> None:
+    """A new copy of the log would else refuse the producer's next batch as out of order."""
+    store, log = new_log(memory_disk())
+    for sequence, key in enumerate((b"a", b"b")):
+        plain = encode_records([(key, b"v" * 900)], 1000 + sequence)
+        header = attrs.evolve(read_batch_header(plain), producer_id=7, producer_epoch=0, base_sequence=sequence)
+        log.append_as_leader([encode_batch_header(header, plain[61:]) + plain[61:]], 0)
+    log.append_as_leader([encode_records([(b"b", b"v")], 500)], 0)
+    log.roll()
+    log.append_as_leader([encode_records([(b"d", b"1")], 900)], 0)
+    store.flush()
+    compaction = Compaction(log, log.end_offset, 0, HOUR_MS, producers={7: 1})
+    compaction.run()
+    assert [(each.key, each.offset) for each in records_of(log)] == [(b"a", 0), (b"b", 2), (b"d", 3)]
+    _, copy = new_log(memory_disk())
+    copy.append_as_follower([each.tobytes() for each in log.read(0, 1 << 20)])
+    for found in (log, copy):
+        assert [read_batch_header(each).count for each in read_all(found)] == [1, 0, 1, 1]
+        assert found.producers_on_disk().by_id[7][1][-1][:3] == (1, 1, 1)
+        assert found.find_newest_time() == (0, 1000)
+        assert found.find_time(1001) is None
+    log.append_as_leader([encode_records([(b"a", b"v")], 500)], 0)
+    log.roll()
+    store.flush()
+    Compaction(log, log.end_offset, 0, HOUR_MS).run()
+    assert [read_batch_header(each).base_offset for each in read_all(log)] == [2, 3, 4]
 
 
 def test_what_cannot_be_read_stays_as_it_is() -> None:
@@ -194,19 +254,42 @@ def test_what_was_trimmed_within_a_segment_does_not_come_back() -> None:
     assert table_of(reopen(lose_unsynced(disk, 0))) == table
 
 
-def test_more_keys_than_fit_are_compacted_as_far_as_they_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_keys_than_fit_are_compacted_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHUNK_BYTES", 100_000)
+    compactor = Compactor()
     store, log = new_log(memory_disk())
     for at in range(400):
         log.append_as_leader([encode_records([(b"k%d" % (at % 50), bytes(900))], at)], 0)
+    log.roll()
+    log.append_as_leader([encode_records([(b"other", b"")], 400)], 0)
     store.flush()
-    compaction = Compaction(log, log.end_offset, 0, HOUR_MS, keys_max=1)
-    compaction.run()
-    assert compaction.done
-    assert 0 < compaction.removed < 100
-    assert 50 < compaction.clean_offset < 150
-    assert len(records_of(log)) == 400 - compaction.removed
-    assert set(table_of(log)) == {b"k%d" % at for at in range(50)}
+    reached = []
+    rule = attrs.evolve(RULE, dirty_ratio=0.0)
+    while (compaction := compactor.begin(log, rule, high_watermark=log.end_offset, now_ms=0)) is not None:
+        compaction.keys_bytes_max = 1
+        compaction.run()
+        assert compaction.done
+        reached.append(compaction.clean_offset)
+    assert 50 < reached[0] < 150
+    assert len(reached) >= 4
+    assert reached[-1] == 400
+    assert len(records_of(log)) == 51
+    assert set(table_of(log)) == {b"other", *(b"k%d" % at for at in range(50))}
+
+
+def test_what_is_written_anew_after_a_cut_is_looked_at_again() -> None:
+    compactor = Compactor()
+    store, log = fill(memory_disk())
+    assert begin(compactor, log) is not None
+    log.truncate(40)
+    for at in range(20):
+        log.append_as_leader([encode_records([(b"key%d" % (at % 7), b"new" + bytes(400))], at)], 5)
+    log.roll()
+    log.append_as_leader([encode_records([(b"other", b"")], 400)], 5)
+    store.flush()
+    again = begin(compactor, log)
+    assert again is not None
+    assert len(records_of(log)) == 8
 
 
 @given(
@@ -243,8 +326,7 @@ def changed_between(change: Callable[[PartitionLog], object]) -> None:
         expected = None
         steps = compaction.steps()
         for at, work in enumerate(steps):
-            if work is not None:
-                work()
+            work()
             if at == stop_at:
                 change(log)
                 expected = read_all(log)
@@ -277,8 +359,7 @@ def test_appends_and_flushes_between_the_steps_are_kept() -> None:
     table = table_of(log)
     compaction = Compaction(log, log.end_offset, 0, HOUR_MS)
     for at, work in enumerate(compaction.steps()):
-        if work is not None:
-            work()
+        work()
         log.append_as_leader([encode_records([(b"later%d" % at, bytes(3000))], 0)], 7)
         table[b"later%d" % at] = bytes(3000)
         store.flush()
@@ -295,8 +376,7 @@ def test_a_pass_that_is_given_up_leaves_nothing_behind() -> None:
         steps = Compaction(log, log.end_offset, 0, HOUR_MS).steps()
         for _ in range(stop_at + 1):
             work = next(steps)
-            if work is not None:
-                work()
+            work()
         steps.close()
         assert (read_all(log), disk.paths()) == (before, paths)
         assert compact(log).done
@@ -307,7 +387,9 @@ def test_a_pass_can_be_given_up_while_another_thread_writes_for_it() -> None:
     _, log = fill(disk, keys=60)
     before, paths = read_all(log), disk.paths()
     steps = Compaction(log, log.end_offset, 0, HOUR_MS).steps()
-    work = next(each for each in steps if each is not None)
+    for _ in range(2):
+        next(steps)()
+    work = next(steps)
     begun, go_on = threading.Event(), threading.Event()
 
     def wait(operation: str, path: str) -> None:
@@ -375,7 +457,7 @@ def test_a_full_disk_leaves_the_log_as_it_was() -> None:
 
 
 def begin(compactor: Compactor, log: PartitionLog, now_ms: int = 0) -> Compaction | None:
-    compaction = compactor.begin(log, high_watermark=log.end_offset, now_ms=now_ms, delete_retention_ms=HOUR_MS)
+    compaction = compactor.begin(log, RULE, high_watermark=log.end_offset, now_ms=now_ms)
     if compaction is not None:
         compaction.run()
     return compaction
@@ -403,24 +485,71 @@ def test_a_log_is_compacted_again_once_half_of_it_is_new_or_a_deletion_may_go() 
     assert begin(compactor, log) is not None
 
 
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 0.5, 0.8, 1.0])
+def test_a_pass_is_due_with_a_greater_share_that_none_has_looked_at(ratio: float) -> None:
+    compactor, rule = Compactor(), attrs.evolve(RULE, dirty_ratio=ratio)
+    store, log = new_log(memory_disk())
+    for at in range(40):
+        log.append_as_leader([encode_records([(b"k%d" % at, bytes(900))], at)], 0)
+        log.roll()
+        store.flush()
+        sealed = [each.size_bytes for each in log.store_log.sealed]
+        clean = max((each.clean_offset for each in compactor._passes.values()), default=0)
+        dirty = sum(sealed[clean:])
+        compaction = compactor.begin(log, rule, high_watermark=log.end_offset, now_ms=0)
+        assert (compaction is not None) == (bool(dirty) and dirty > ratio * sum(sealed))
+        if compaction is not None:
+            compaction.run()
+
+
+def test_a_segment_with_a_young_record_is_not_looked_at() -> None:
+    store, log = new_log(memory_disk())
+    for time_ms in (1000, 2000, 3000, 1000, 4000):
+        log.append_as_leader([encode_records([(b"k", b"1")], time_ms)], 0)
+        log.roll()
+    store.flush()
+    rule = attrs.evolve(RULE, min_lag_ms=HOUR_MS)
+    left = []
+    for now_ms in (1000, 1999, 2000, 3000, 4000, 5000):
+        compaction = Compactor().begin(log, rule, high_watermark=log.end_offset, now_ms=HOUR_MS + now_ms)
+        if compaction is not None:
+            compaction.run()
+        left.append([each.offset for each in records_of(log)])
+    # The first is removed for the second, which is old enough as well; the last segment is the newest record's.
+    assert left == [[0, 1, 2, 3, 4]] * 2 + [[1, 2, 3, 4], [3, 4], [4], [4]]
+
+
+def test_an_old_record_makes_a_pass_due_by_itself() -> None:
+    compactor, rule = Compactor(), attrs.evolve(RULE, dirty_ratio=1.0, max_lag_ms=HOUR_MS)
+    store, log = new_log(memory_disk())
+    for time_ms in (1000, 2000):
+        log.append_as_leader([encode_records([(b"k", b"1")], time_ms)], 0)
+        log.roll()
+    store.flush()
+    assert compactor.begin(log, rule, high_watermark=log.end_offset, now_ms=HOUR_MS + 1000) is None
+    compaction = compactor.begin(log, rule, high_watermark=log.end_offset, now_ms=HOUR_MS + 1001)
+    assert compaction is not None
+    compaction.run()
+    assert [each.offset for each in records_of(log)] == [1]
+    assert compactor.begin(log, rule, high_watermark=log.end_offset, now_ms=9 * HOUR_MS) is None
+
+
 def test_a_deletion_that_became_old_is_worth_a_pass() -> None:
     compactor = Compactor()
     store, log = new_log(memory_disk())
-    for pair in [(b"a", b"1" * 900), (b"a", None), (b"b", b"1" * 900), (b"c", None)]:
-        log.append_as_leader([encode_records([pair], 1000 if pair[0] == b"a" else 2000)], 0)
+    for pair in [(b"a", b"1" * 900), (b"a", None), (b"b", b"1" * 900)]:
+        log.append_as_leader([encode_records([pair], 1000)], 0)
     log.roll()
     log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
     store.flush()
-    first = begin(compactor, log, HOUR_MS)
+    first = begin(compactor, log, 5000)
     assert first is not None
-    assert first.oldest_deletion_ms == 1000
-    assert begin(compactor, log, HOUR_MS + 1000) is None
-    later = begin(compactor, log, HOUR_MS + 1001)
+    assert first.next_deletion_ms == HOUR_MS + 5000
+    assert begin(compactor, log, HOUR_MS + 5000) is None
+    later = begin(compactor, log, HOUR_MS + 5001)
     assert later is not None
-    assert (later.removed, later.oldest_deletion_ms) == (1, 2000)
-    assert begin(compactor, log, HOUR_MS + 2000) is None
-    assert begin(compactor, log, HOUR_MS + 2001) is not None
-    assert begin(compactor, log, HOUR_MS + 2001) is None
+    assert (later.removed, later.next_deletion_ms) == (1, None)
+    assert begin(compactor, log, 9 * HOUR_MS) is None
 
 
 def test_a_log_without_a_sealed_segment_is_worth_no_pass() -> None:
@@ -434,7 +563,7 @@ def test_a_log_without_a_sealed_segment_is_worth_no_pass() -> None:
     log.append_as_leader([encode_records([(b"a", b"1")], 0)], 0)
     assert begin(Compactor(), log) is None
     store.flush()
-    assert Compactor().begin(log, high_watermark=1, now_ms=0, delete_retention_ms=0) is None
+    assert Compactor().begin(log, RULE, high_watermark=1, now_ms=0) is None
     assert begin(Compactor(), log) is not None
     assert len(records_of(log)) == 1
 
@@ -443,7 +572,7 @@ def test_a_pass_that_was_given_up_is_begun_again() -> None:
     compactor = Compactor()
     _, log = fill(memory_disk())
     for _ in range(2):
-        compaction = compactor.begin(log, high_watermark=log.end_offset, now_ms=0, delete_retention_ms=HOUR_MS)
+        compaction = compactor.begin(log, RULE, high_watermark=log.end_offset, now_ms=0)
         assert compaction is not None
         assert not compaction.done
     compactor.forget(log.name)
@@ -504,7 +633,7 @@ def test_a_marker_leaves_with_the_last_record_of_its_transaction_once_it_is_old(
     young = Compaction(log, log.end_offset, HOUR_MS, HOUR_MS)
     young.run()
     assert [each[0] for each in left_of(log)] == [2, 3, 4, 5, 6, 7, 8]
-    assert young.oldest_deletion_ms == 0
+    assert young.next_deletion_ms == HOUR_MS
     Compaction(log, log.end_offset, HOUR_MS + 1, HOUR_MS).run()
     assert [each[0] for each in left_of(log)] == [3, 4, 5, 6, 7, 8]
     assert (log.producers_on_disk().open, log.producers_on_disk().aborted) == ({}, [])

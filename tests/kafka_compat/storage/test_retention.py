@@ -74,7 +74,7 @@ def test_a_clock_that_was_fast_does_not_keep_a_segment_for_ever() -> None:
 
 def test_a_compacted_topic_loses_nothing_by_age_or_size() -> None:
     _, log = log_of([100, 200], [300, 400], [500])
-    compacted = settings(retention_ms=0, retention_bytes=0, segment_ms=10 * DAY_MS, compacted=True)
+    compacted = settings(retention_ms=0, retention_bytes=0, segment_ms=10 * DAY_MS, compacted=True, deletes=False)
     assert start_to_keep(log, compacted, 5, 9999) == 0
     assert not roll_if_due(log, compacted, 5, 9999)
 
