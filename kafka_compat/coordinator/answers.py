@@ -4,6 +4,15 @@ from typing import assert_never
 
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest
+from kafka_compat.protocol.apis.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
+from kafka_compat.protocol.apis.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -77,6 +86,11 @@ def error_response(version: int, request: GroupRequest, error: KafkaErrorCode) -
             return DeleteGroupsResponse(
                 results=tuple(DeleteGroupResult(group_id=group, error_code=error) for group in groups)
             )
+        case ConsumerGroupHeartbeatRequest():
+            return ConsumerGroupHeartbeatResponse(error_code=error)
+        case ConsumerGroupDescribeRequest(group_ids=groups):
+            described = (DescribedConsumerGroup(group_id=group, error_code=error) for group in groups)
+            return ConsumerGroupDescribeResponse(groups=tuple(described))
         case _:
             assert_never(request)
 

@@ -20,3 +20,8 @@ class CoordinatorConfig:
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """`offsets.retention.minutes`, in ms: for so long offsets outlive the last member of their group (KIP-211)."""
     offsets_retention_check_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 2**31 - 1
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """The assignors of groups by KIP-848; the first is the default."""

@@ -8,12 +8,15 @@ import enum
 import heapq
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from kafka_compat.coordinator import invariants
-from kafka_compat.coordinator.answers import error_response
+from kafka_compat.coordinator.answers import LEAVE_LIST_VERSION, error_response, leave_response
 from kafka_compat.coordinator.config import CoordinatorConfig
+from kafka_compat.coordinator.consumer_group import ConsumerGroup, KnownTopic
+from kafka_compat.coordinator.consumer_records import decode_consumer_record
+from kafka_compat.coordinator.consumer_requests import ConsumerRequests
 from kafka_compat.coordinator.effects import CoordinatorEffect, GroupResponse
 from kafka_compat.coordinator.events import (
     NO_PRODUCER,
@@ -25,6 +28,7 @@ from kafka_compat.coordinator.events import (
     Record,
     RecordsLoaded,
     Resigned,
+    TopicsKnown,
     TopicsRemoved,
     TransactionEnded,
     WriteFailed,
@@ -48,6 +52,7 @@ from kafka_compat.coordinator.writes import (
     AssignmentWrite,
     CleanUp,
     CommitWrite,
+    ConsumerGroupWrite,
     EmptyGroupWrite,
     GroupDeletion,
     OffsetDeletion,
@@ -57,11 +62,13 @@ from kafka_compat.coordinator.writes import (
     TransactionCommitWrite,
     client_error,
 )
+from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_compat.protocol.apis.join_group import JoinGroupRequest
-from kafka_compat.protocol.apis.leave_group import LeaveGroupRequest
+from kafka_compat.protocol.apis.leave_group import LeaveGroupMember, LeaveGroupRequest
 from kafka_compat.protocol.apis.list_groups import ListGroupsRequest
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -89,8 +96,11 @@ class GroupCoordinator:
         self.offsets = OffsetStore()
         self._out = StepOutput()
         self._membership = Membership(self.config, self.groups, self._out)
-        self._group_requests = GroupRequests(self.groups, self.offsets, self._out)
-        self._offset_requests = OffsetRequests(self.config, self.groups, self.offsets, self._membership, self._out)
+        self._consumers = ConsumerRequests(self.config, self.groups, self._out)
+        self._group_requests = GroupRequests(self.groups, self._consumers, self.offsets, self._out)
+        self._offset_requests = OffsetRequests(
+            self.config, self.groups, self.offsets, self._membership, self._consumers, self._out
+        )
         self._due: list[tuple[float, str]] = []
         """A heap of times and group ids.
 
@@ -101,6 +111,16 @@ class GroupCoordinator:
         self._next_check = math.inf
         self._deleted_topics: list[str] = []
         """While loading."""
+
+    @property
+    def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
+        """The groups by KIP-848."""
+        return self._consumers.groups
+
+    @property
+    def topics(self) -> Mapping[str, KnownTopic]:
+        """The topics of the last `TopicsKnown`."""
+        return self._consumers.topics
 
     @property
     def deadline(self) -> float:
@@ -134,6 +154,8 @@ class GroupCoordinator:
                     self._deleted_topics.extend(topics)
                 elif self.phase is CoordinatorPhase.ACTIVE:
                     self._offset_requests.delete_topics(topics)
+            case TopicsKnown(topics=known):
+                self._consumers.topics = known
             case Resigned():
                 self._resign()
             case GroupTimePassed(time_ms=time_ms):
@@ -159,7 +181,17 @@ class GroupCoordinator:
                     self._refuse(event, error)
 
     def _serve(self, event: GroupRequestArrived, request: GroupRequest) -> None:
+        if (
+            isinstance(request, JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest)
+            and request.group_id in self._consumers.groups
+            and self._serve_classic(event, request)
+        ):
+            return
         match request:
+            case ConsumerGroupHeartbeatRequest():
+                self._on_consumers_changed(self._consumers.heartbeat(event, request))
+            case ConsumerGroupDescribeRequest():
+                self._out.answer(event.token, self._consumers.describe(request))
             case JoinGroupRequest():
                 self._on_changed(self._membership.join(event, request))
             case SyncGroupRequest():
@@ -190,6 +222,30 @@ class GroupCoordinator:
             case _:
                 assert_never(request)
 
+    def _serve_classic(
+        self,
+        event: GroupRequestArrived,
+        request: JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest,
+    ) -> bool:
+        """Answer a request of a classic member about a group by KIP-848. Returns False if the group is classic now."""
+        group = self._consumers.groups[request.group_id]
+        if isinstance(request, LeaveGroupRequest):
+            leaving: tuple[LeaveGroupMember, ...] = request.members
+            if event.version < LEAVE_LIST_VERSION:
+                leaving = (LeaveGroupMember(member_id=request.member_id),)
+            outcomes = tuple((each, self._consumers.leave(group.id, each)) for each in leaving)
+            self._out.answer(event.token, leave_response(event.version, outcomes))
+            self._on_consumers_changed(group)
+            return True
+        if not isinstance(request, JoinGroupRequest):
+            self._refuse(event, KafkaErrorCode.UNKNOWN_MEMBER_ID)
+            return True
+        if group.members:
+            self._refuse(event, KafkaErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return True
+        self._consumers.release(group.id)
+        return False
+
     def _refuse(self, event: GroupRequestArrived, error: KafkaErrorCode) -> None:
         self._out.answer(event.token, error_response(event.version, event.request, error))
 
@@ -214,14 +270,12 @@ class GroupCoordinator:
         failed = error is not KafkaErrorCode.NONE
         match write:
             case CommitWrite(token=token, request=request):
-                if not failed and request.group_id not in self.groups:
-                    self.groups[request.group_id] = ClassicGroup(request.group_id, state_time_ms=self._out.time_ms)
+                if not failed:
+                    self._know(request.group_id)
                 self._out.answer(token, self._offset_requests.build_response(request, client_error(error)))
             case TransactionCommitWrite(token=token, request=txn_request):
-                if not failed and txn_request.group_id not in self.groups:
-                    self.groups[txn_request.group_id] = ClassicGroup(
-                        txn_request.group_id, state_time_ms=self._out.time_ms
-                    )
+                if not failed:
+                    self._know(txn_request.group_id)
                 done = self._offset_requests.build_transaction_response(txn_request, client_error(error))
                 self._out.answer(token, done)
             case AssignmentWrite(group=group):
@@ -245,8 +299,15 @@ class GroupCoordinator:
                 self._out.answer(token, answer)
             case CleanUp(groups=groups):
                 self._group_requests.bury(groups, error)
+            case ConsumerGroupWrite():
+                self._consumers.end(write, error)
             case _:
                 assert_never(write)
+
+    def _know(self, group_id: str) -> None:
+        """A group that has offsets only is a classic one."""
+        if group_id not in self.groups and group_id not in self._consumers.groups:
+            self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self._out.time_ms)
 
     # ---------------------------------------------------------------- leadership
 
@@ -254,8 +315,8 @@ class GroupCoordinator:
         if self.phase is CoordinatorPhase.RESIGNED:
             return
         for group_id in self.offsets.end_transaction(producer_id, commits=commits):
-            if self.phase is CoordinatorPhase.ACTIVE and group_id not in self.groups:
-                self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self._out.time_ms)
+            if self.phase is CoordinatorPhase.ACTIVE:
+                self._know(group_id)
 
     def _load(self, records: Iterable[Record], producer_id: int) -> None:
         """Later records take the place of earlier ones, as compaction would."""
@@ -264,6 +325,8 @@ class GroupCoordinator:
         for key, value in records:
             decoded = decode_record(key, value)
             if decoded is None:
+                if (consumers := decode_consumer_record(key, value)) is not None:
+                    self._consumers.load(consumers)
                 continue
             match decoded[0]:
                 case OffsetCommitKey(group=group, topic=topic, partition=partition):
@@ -278,14 +341,18 @@ class GroupCoordinator:
                     assert not isinstance(metadata, OffsetCommitValue)
                     self.groups.pop(group, None)
                     if metadata is not None:
+                        self._consumers.groups.pop(group, None)
                         self.groups[group] = ClassicGroup.load(group, metadata)
 
     def _begin(self) -> None:
         if self.phase is not CoordinatorPhase.LOADING:
             return
         self.phase = CoordinatorPhase.ACTIVE
+        self._consumers.begin()
+        for consumers in self._consumers.groups.values():
+            self._on_consumers_changed(consumers)
         for group_id in self.offsets.groups():
-            if group_id not in self.groups:
+            if group_id not in self.groups and group_id not in self._consumers.groups:
                 self.groups[group_id] = ClassicGroup(group_id)
         for group in list(self.groups.values()):
             self._membership.begin_sessions(group)
@@ -317,12 +384,15 @@ class GroupCoordinator:
                     self._group_requests.deletion_ended(write, KafkaErrorCode.NOT_COORDINATOR)
                 case OffsetDeletion(token=token):
                     self._out.answer(token, OffsetDeleteResponse(error_code=KafkaErrorCode.NOT_COORDINATOR, topics=()))
+                case ConsumerGroupWrite():
+                    self._consumers.refuse_all(write, KafkaErrorCode.NOT_COORDINATOR)
                 case AssignmentWrite() | StaticMemberWrite() | EmptyGroupWrite() | CleanUp():
                     pass
                 case _:
                     assert_never(write)
         self._out.pending.clear()
         self.groups.clear()
+        self._consumers.groups.clear()
         self._due.clear()
         self._scheduled.clear()
         self._next_check = math.inf
@@ -334,12 +404,18 @@ class GroupCoordinator:
             return
         now = self._out.now
         due_groups: list[ClassicGroup] = []
+        due_consumers: list[ConsumerGroup] = []
         while self._due and self._due[0][0] <= now:
             due, group_id = heapq.heappop(self._due)
             if self._scheduled.get(group_id) == due:
                 del self._scheduled[group_id]
-                if (group := self.groups.get(group_id)) is not None and group.state is not GroupState.DEAD:
+                if (consumers := self._consumers.groups.get(group_id)) is not None:
+                    due_consumers.append(consumers)
+                elif (group := self.groups.get(group_id)) is not None and group.state is not GroupState.DEAD:
                     due_groups.append(group)
+        for each in due_consumers:
+            self._consumers.expire(each)
+            self._on_consumers_changed(each)
         for group in due_groups:
             self._membership.expire(group)
             self._on_changed(group)
@@ -361,7 +437,12 @@ class GroupCoordinator:
         else:
             self._schedule(group)
 
-    def _schedule(self, group: ClassicGroup) -> None:
+    def _on_consumers_changed(self, group: ConsumerGroup | None) -> None:
+        if group is not None:
+            invariants.check_consumers(group)
+            self._schedule(group)
+
+    def _schedule(self, group: ClassicGroup | ConsumerGroup) -> None:
         if group.due < self._scheduled.get(group.id, math.inf):
             self._scheduled[group.id] = group.due
             heapq.heappush(self._due, (group.due, group.id))
@@ -378,10 +459,11 @@ def _while_loading(version: int, request: GroupRequest) -> GroupResponse:
 
 def _not_recordable(request: GroupRequest) -> KafkaErrorCode:
     """Returns the error of a request whose record could not hold its texts, or NONE."""
-    if isinstance(request, JoinGroupRequest | OffsetCommitRequest | TxnOffsetCommitRequest) and not fits(
-        request.group_id
-    ):
+    recorded = JoinGroupRequest | OffsetCommitRequest | TxnOffsetCommitRequest | ConsumerGroupHeartbeatRequest
+    if isinstance(request, recorded) and not fits(request.group_id):
         return KafkaErrorCode.INVALID_GROUP_ID
+    if isinstance(request, ConsumerGroupHeartbeatRequest) and not fits(request.member_id):
+        return KafkaErrorCode.INVALID_REQUEST
     if isinstance(request, JoinGroupRequest):
         names = (each.name for each in request.protocols)
         if not fits(request.group_instance_id, request.protocol_type, *names):

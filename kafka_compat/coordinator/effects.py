@@ -3,6 +3,8 @@
 from typing import TypeAlias
 
 from kafka_compat.coordinator.events import Record
+from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponse
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsResponse
 from kafka_compat.protocol.apis.heartbeat import HeartbeatResponse
@@ -28,6 +30,8 @@ GroupResponse: TypeAlias = (
     | DescribeGroupsResponse
     | ListGroupsResponse
     | DeleteGroupsResponse
+    | ConsumerGroupHeartbeatResponse
+    | ConsumerGroupDescribeResponse
 )
 """The responses of a coordinator, as the protocol encodes them."""
 

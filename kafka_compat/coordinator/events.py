@@ -4,8 +4,12 @@
 milliseconds since 1970: it is written into records, which outlive the process.
 """
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
+from kafka_compat.coordinator.consumer_group import KnownTopic
+from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
@@ -32,6 +36,8 @@ GroupRequest: TypeAlias = (
     | DescribeGroupsRequest
     | ListGroupsRequest
     | DeleteGroupsRequest
+    | ConsumerGroupHeartbeatRequest
+    | ConsumerGroupDescribeRequest
 )
 """The requests that a coordinator answers, as the protocol decodes them."""
 
@@ -62,7 +68,7 @@ class GroupRequestArrived:
     client_host: str = ""
     """The client's address, as DescribeGroups shows it (Kafka writes `/127.0.0.1`)."""
     member_suffix: str = ""
-    """JoinGroup only: a new UUID as text. A new member's id is its client id or instance id, `-`, and this."""
+    """A new UUID as text. A new member's id is its client id or instance id, `-`, and this; by KIP-848, this alone."""
     guard: int = 0
     """TxnOffsetCommit only: the guard that the verification of its transaction gave (KIP-890)."""
 
@@ -124,6 +130,13 @@ class TopicsRemoved:
 
 
 @frozen
+class TopicsKnown:
+    """The topics of the cluster by name, which groups by KIP-848 assign; comes before a request that needs them."""
+
+    topics: Mapping[str, KnownTopic]
+
+
+@frozen
 class Resigned:
     """This broker no longer leads the partition. Every waiting request is answered, and the coordinator has ended."""
 
@@ -143,6 +156,7 @@ CoordinatorEvent: TypeAlias = (
     | TransactionEnded
     | LoadFinished
     | TopicsRemoved
+    | TopicsKnown
     | Resigned
     | GroupTimePassed
 )

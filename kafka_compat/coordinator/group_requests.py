@@ -3,6 +3,7 @@
 from attrs import define
 
 from kafka_compat.coordinator.answers import described_error
+from kafka_compat.coordinator.consumer_requests import ConsumerRequests
 from kafka_compat.coordinator.events import GroupRequestArrived
 from kafka_compat.coordinator.group import ClassicGroup, GroupState
 from kafka_compat.coordinator.offsets import OffsetChange, OffsetStore
@@ -20,7 +21,7 @@ from kafka_compat.protocol.apis.list_groups import ListedGroup, ListGroupsReques
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
 
-CLASSIC_TYPE = "classic"
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 NOT_FOUND_VERSION = 6
 """From this version of DescribeGroups an unknown group is an error; before, a group in state Dead."""
 
@@ -30,6 +31,7 @@ class GroupRequests:
     """The requests about the groups of one coordinator as a whole."""
 
     groups: dict[str, ClassicGroup]
+    consumers: ConsumerRequests
     offsets: OffsetStore
     out: StepOutput
 
@@ -44,7 +46,8 @@ class GroupRequests:
         group = self.groups.get(group_id)
         if group is None:
             if version >= NOT_FOUND_VERSION:
-                text = f"Group {group_id} not found."
+                known = group_id in self.consumers.groups
+                text = f"Group {group_id} is not a classic group." if known else f"Group {group_id} not found."
                 return described_error(group_id, KafkaErrorCode.GROUP_ID_NOT_FOUND, text, GroupState.DEAD)
             dead = described_error(group_id, KafkaErrorCode.NONE, state=GroupState.DEAD)
             return evolve(dead, authorized_operations=operations)
@@ -73,29 +76,38 @@ class GroupRequests:
         """Returns the groups that pass both filters, which ignore case."""
         states = {state.lower() for state in request.states_filter}
         types = {type_.lower() for type_ in request.types_filter}
-        if types and CLASSIC_TYPE not in types:
-            return ListGroupsResponse(error_code=KafkaErrorCode.NONE, groups=())
-        return ListGroupsResponse(
-            error_code=KafkaErrorCode.NONE,
-            groups=tuple(
-                ListedGroup(
-                    group_id=group.id,
-                    protocol_type=group.protocol_type or "",
-                    group_state=group.state,
-                    group_type=CLASSIC_TYPE,
-                )
-                for group in self.groups.values()
-                if not states or group.state.lower() in states
-            ),
+        listed = [
+            ListedGroup(
+                group_id=group.id,
+                protocol_type=group.protocol_type or "",
+                group_state=group.state,
+                group_type=CLASSIC_TYPE,
+            )
+            for group in self.groups.values()
+        ]
+        listed += (
+            ListedGroup(group_id=each.id, protocol_type=CONSUMER_TYPE, group_state=each.state, group_type=CONSUMER_TYPE)
+            for each in self.consumers.groups.values()
         )
+        passed = (
+            each
+            for each in listed
+            if (not states or each.group_state.lower() in states) and (not types or each.group_type in types)
+        )
+        return ListGroupsResponse(error_code=KafkaErrorCode.NONE, groups=tuple(passed))
 
     def delete(self, event: GroupRequestArrived, request: DeleteGroupsRequest) -> None:
         """Writes the tombstones of all Empty groups, which are Dead from now on. Answers when they are written."""
         deleted: list[ClassicGroup] = []
         others: list[DeleteGroupResult] = []
         for group_id in dict.fromkeys(request.groups_names):
+            consumers = self.consumers.groups.get(group_id)
+            if consumers is not None and not consumers.members:
+                self.consumers.release(group_id)
             group = self.groups.get(group_id)
-            if group is None or group.state is GroupState.DEAD:
+            if consumers is not None and consumers.members:
+                others.append(DeleteGroupResult(group_id=group_id, error_code=KafkaErrorCode.NON_EMPTY_GROUP))
+            elif group is None or group.state is GroupState.DEAD:
                 others.append(DeleteGroupResult(group_id=group_id, error_code=KafkaErrorCode.GROUP_ID_NOT_FOUND))
             elif group.state is GroupState.EMPTY:
                 deleted.append(group)

@@ -4,6 +4,7 @@ A broken rule becomes a crash instead of two consumers of one partition. These r
 members' assignments are the leader's decision involves the clients, too; tests and simulation check that.
 """
 
+from kafka_compat.coordinator.consumer_group import ConsumerGroup, MemberState
 from kafka_compat.coordinator.group import NEVER, ClassicGroup, GroupState
 
 REBALANCING = (GroupState.PREPARING_REBALANCE, GroupState.STABLE)
@@ -39,3 +40,18 @@ def check(group: ClassicGroup) -> None:
     assert static == {each.instance_id: each.id for each in members.values() if each.instance_id is not None}, (
         "two members, or none, for one instance id"
     )
+
+
+def check_consumers(group: ConsumerGroup) -> None:
+    """Raises `AssertionError` if a group by KIP-848 is in a state that no sequence of events leads to."""
+    held = [partition for member in group.members.values() for partition in member.held]
+    assert len(held) == len(group.owners), "a partition belongs to two members"
+    for member in group.members.values():
+        assert all(group.owners.get(each) == member.id for each in member.held), "a partition has another owner"
+        assert member.epoch <= group.target_epoch, "a member is ahead of the target assignment"
+        assert not member.assigned & member.revoking, "a partition is given back and kept"
+        waits = member.state is MemberState.UNREVOKED_PARTITIONS
+        assert not waits or member.revocation_deadline < NEVER, "a member may never give its partitions back"
+        assert member.session_deadline < NEVER, "a member that is silent is kept without end"
+    assert group.target_epoch <= group.epoch, "the target assignment is ahead of its group"
+    assert group.target.keys() <= group.members.keys(), "a member that has left has a target"

@@ -16,6 +16,8 @@ from kafka_compat.coordinator.answers import (
     transaction_commit_response,
 )
 from kafka_compat.coordinator.config import CoordinatorConfig
+from kafka_compat.coordinator.consumer_group import ConsumerGroup
+from kafka_compat.coordinator.consumer_requests import ConsumerRequests
 from kafka_compat.coordinator.events import GroupRequestArrived
 from kafka_compat.coordinator.group import ClassicGroup, GroupState
 from kafka_compat.coordinator.membership import Membership
@@ -44,6 +46,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 
 TIMESTAMP_MAX = 2**63 - 1
+MEMBER_EPOCH_VERSION = 9
+"""From this version of OffsetCommit a member by KIP-848 may commit."""
 GROUP_NOT_FOUND_VERSION = 9
 """From this version of OffsetCommit an unknown group is GROUP_ID_NOT_FOUND; before, ILLEGAL_GENERATION."""
 CLEAN_UP_RECORDS_MAX = 1000
@@ -59,6 +63,7 @@ class OffsetRequests:
     groups: dict[str, ClassicGroup]
     offsets: OffsetStore
     membership: Membership
+    consumers: ConsumerRequests
     out: StepOutput
 
     # ------------------------------------------------------------------- commit
@@ -66,8 +71,16 @@ class OffsetRequests:
     def commit(self, event: GroupRequestArrived, request: OffsetCommitRequest) -> ClassicGroup | None:
         """Answers a commit that is refused, and writes any other. Returns the group, if it is known."""
         group = self.groups.get(request.group_id)
-        error = _commit_refusal(event.version, request, group)
-        if group is None and error is KafkaErrorCode.NONE and len(self.groups) >= self.config.groups_max:
+        consumers = self.consumers.groups.get(request.group_id)
+        if consumers is not None:
+            member_id, epoch = request.member_id, request.generation_id_or_member_epoch
+            error = self.consumers.commit_refusal(consumers, member_id, request.group_instance_id, epoch)
+            if event.version < MEMBER_EPOCH_VERSION and error is KafkaErrorCode.STALE_MEMBER_EPOCH:
+                error = KafkaErrorCode.UNSUPPORTED_VERSION
+        else:
+            error = _commit_refusal(event.version, request, group)
+        known = group is not None or consumers is not None
+        if not known and error is KafkaErrorCode.NONE and len(self.groups) >= self.config.groups_max:
             error = KafkaErrorCode.GROUP_MAX_SIZE_REACHED
         if error is not KafkaErrorCode.NONE:
             self.out.answer(event.token, commit_response(request, error))
@@ -88,7 +101,11 @@ class OffsetRequests:
         to a group in any state.
         """
         group = self.groups.get(request.group_id)
-        error = _transaction_refusal(request, group)
+        consumers = self.consumers.groups.get(request.group_id)
+        if consumers is None:
+            error = _transaction_refusal(request, group)
+        else:
+            error = self._member_refusal_in_transaction(request, consumers)
         if error is not KafkaErrorCode.NONE:
             self.out.answer(event.token, transaction_commit_response(request, error))
             return group
@@ -101,6 +118,15 @@ class OffsetRequests:
         write_id = self.out.append(tuple(change.record() for change in changes), write, producer, event.guard)
         self.offsets.begin(write_id, changes, request.producer_id)
         return group
+
+    def _member_refusal_in_transaction(self, request: TxnOffsetCommitRequest, group: ConsumerGroup) -> KafkaErrorCode:
+        if request.generation_id < 0 and not request.member_id and request.group_instance_id is None:
+            return KafkaErrorCode.NONE
+        error = self.consumers.commit_refusal(
+            group, request.member_id, request.group_instance_id, request.generation_id
+        )
+        stale = error is KafkaErrorCode.STALE_MEMBER_EPOCH
+        return KafkaErrorCode.ILLEGAL_GENERATION if stale else error
 
     def build_transaction_response(
         self, request: TxnOffsetCommitRequest, error: KafkaErrorCode
@@ -155,6 +181,12 @@ class OffsetRequests:
         return OffsetFetchResponse(topics=self._fetch_topics(request.group_id, request.topics, request.require_stable))
 
     def _fetch_group(self, request: OffsetFetchGroup, stable: bool) -> OffsetFetchGroupResponse:
+        consumers = self.consumers.groups.get(request.group_id)
+        names_member = request.member_id is not None or request.member_epoch >= 0
+        if consumers is not None and names_member:
+            error = self.consumers.commit_refusal(consumers, request.member_id, None, request.member_epoch)
+            if error is not KafkaErrorCode.NONE:
+                return OffsetFetchGroupResponse(group_id=request.group_id, topics=(), error_code=error)
         topics = self._fetch_topics(request.group_id, request.topics, stable)
         return OffsetFetchGroupResponse(group_id=request.group_id, topics=topics)
 
@@ -197,8 +229,13 @@ class OffsetRequests:
 
     def delete(self, event: GroupRequestArrived, request: OffsetDeleteRequest) -> None:
         """Writes tombstones for the offsets of topics that no member subscribes to, then answers."""
-        group = self.groups.get(request.group_id)
-        error = _delete_refusal(request, group)
+        consumers = self.consumers.groups.get(request.group_id)
+        group = consumers or self.groups.get(request.group_id)
+        error = (
+            KafkaErrorCode.NONE
+            if consumers is not None
+            else _delete_refusal(request, self.groups.get(request.group_id))
+        )
         if error is not KafkaErrorCode.NONE or group is None:
             self.out.answer(event.token, OffsetDeleteResponse(error_code=error, topics=()))
             return
@@ -253,10 +290,17 @@ class OffsetRequests:
         """
         changes: list[OffsetChange] = []
         emptied: list[ClassicGroup] = []
+        for consumers in list(self.consumers.groups.values()):
+            past = list(self._find_unread(consumers))
+            changes += (OffsetChange(consumers.id, *position, None) for position in past)
+            if not consumers.members and set(self.offsets.positions(consumers.id)) == set(past):
+                emptied.append(self.consumers.release(consumers.id))
         for group_id in self.offsets.changing_groups():
-            if group_id not in self.groups:  # a commit to a new group may have been written, although it timed out
+            if (
+                group_id not in self.groups and group_id not in self.consumers.groups
+            ):  # a commit to a new group may have been written, although it timed out
                 self.groups[group_id] = ClassicGroup(group_id, state_time_ms=self.out.time_ms)
-        for group in list(self.groups.values()):
+        for group in [each for each in self.groups.values() if each not in emptied]:
             expired = list(self._find_expired(group))
             changes += (OffsetChange(group.id, *position, None) for position in expired)
             idle = group.state is GroupState.EMPTY and not group.pending_members
@@ -283,6 +327,17 @@ class OffsetRequests:
                 continue
             base_ms = value.commit_timestamp if emptied_ms == NO_TIMESTAMP else emptied_ms
             if has_expired(value, base_ms, self.out.time_ms, self.config.offsets_retention_ms):
+                yield position
+
+    def _find_unread(self, group: ConsumerGroup) -> Iterator[Position]:
+        """Yields the offsets past their retention of topics that no member subscribes to."""
+        for position, value in self.offsets.latest(group.id).items():
+            if group.subscribes_to(position[0]) or self.offsets.is_under_way(group.id, position):
+                continue
+            if self.offsets.is_unstable(group.id, position):
+                continue
+            retention_ms, now_ms = self.config.offsets_retention_ms, self.out.time_ms
+            if value is None or has_expired(value, value.commit_timestamp, now_ms, retention_ms):
                 yield position
 
     def _clean_up(self, changes: list[OffsetChange], emptied: list[ClassicGroup]) -> None:

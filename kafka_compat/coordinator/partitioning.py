@@ -10,6 +10,11 @@ from typing import assert_never
 from kafka_compat.coordinator.answers import FETCH_GROUPS_VERSION
 from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest
+from kafka_compat.protocol.apis.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+)
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
@@ -22,6 +27,7 @@ from kafka_compat.protocol.apis.offset_fetch import OffsetFetchRequest, OffsetFe
 from kafka_compat.protocol.apis.sync_group import SyncGroupRequest
 from kafka_compat.protocol.apis.transactions import TxnOffsetCommitRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import evolve
 
 
 def java_string_hash(text: str) -> int:
@@ -57,6 +63,11 @@ def split_request(
                 )
                 for partition, names in _by_partition(groups, partition_count).items()
             }
+        case ConsumerGroupDescribeRequest(group_ids=groups):
+            return {
+                partition: evolve(request, group_ids=tuple(names))
+                for partition, names in _by_partition(groups, partition_count).items()
+            }
         case DeleteGroupsRequest(groups_names=groups):
             return {
                 partition: DeleteGroupsRequest(groups_names=tuple(names))
@@ -80,6 +91,7 @@ def split_request(
             | TxnOffsetCommitRequest()
             | OffsetFetchRequest()
             | OffsetDeleteRequest()
+            | ConsumerGroupHeartbeatRequest()
         ):
             return {partition_of(request.group_id, partition_count): request}
         case _:
@@ -104,6 +116,9 @@ def join_responses(request: GroupRequest, responses: Iterable[GroupResponse]) ->
         case DescribeGroupsRequest():
             described = [part for part in parts if isinstance(part, DescribeGroupsResponse)]
             return DescribeGroupsResponse(groups=tuple(group for part in described for group in part.groups))
+        case ConsumerGroupDescribeRequest():
+            consumers = [part for part in parts if isinstance(part, ConsumerGroupDescribeResponse)]
+            return ConsumerGroupDescribeResponse(groups=tuple(group for part in consumers for group in part.groups))
         case DeleteGroupsRequest():
             deleted = [part for part in parts if isinstance(part, DeleteGroupsResponse)]
             return DeleteGroupsResponse(results=tuple(result for part in deleted for result in part.results))

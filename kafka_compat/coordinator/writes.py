@@ -4,9 +4,11 @@ from typing import TypeAlias
 
 from attrs import define, field
 
+from kafka_compat.coordinator.consumer_group import ConsumerGroup
 from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer, GroupResponse
 from kafka_compat.coordinator.events import NO_PRODUCER, Record
 from kafka_compat.coordinator.group import ClassicGroup
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult
 from kafka_compat.protocol.apis.join_group import JoinGroupProtocol
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
@@ -90,6 +92,16 @@ class CleanUp:
     groups: tuple[ClassicGroup, ...]
 
 
+@frozen
+class ConsumerGroupWrite:
+    """A change of a group by KIP-848, with the heartbeats that wait for it."""
+
+    group: ConsumerGroup
+    keys: tuple[bytes, ...]
+    members: frozenset[str]
+    answers: list[tuple[int, ConsumerGroupHeartbeatResponse]]
+
+
 PendingWrite: TypeAlias = (
     CommitWrite
     | TransactionCommitWrite
@@ -99,6 +111,7 @@ PendingWrite: TypeAlias = (
     | GroupDeletion
     | OffsetDeletion
     | CleanUp
+    | ConsumerGroupWrite
 )
 
 UNKNOWN_OUTCOMES = frozenset({KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})

@@ -114,6 +114,7 @@ class KafkaErrorCode(enum.IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
     TRANSACTION_ABORTABLE = 120
+    INVALID_REGULAR_EXPRESSION = 128
 
 
 def known_error(code: int) -> KafkaErrorCode:

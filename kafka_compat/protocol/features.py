@@ -7,11 +7,14 @@ from kafka_compat.protocol.apis.api_versions import FinalizedFeatureKey, Support
 METADATA_LEVEL: Final = 30
 """`metadata.version` of Apache Kafka 4.3, whose requests are served; there is no other level to go to."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
+GROUPS: Final = "group.version"
+GROUPS_LEVEL: Final = 1
+"""Groups by KIP-848."""
 TRANSACTIONS: Final = "transaction.version"
 TRANSACTIONS_LEVEL: Final = 2
 """Each end of a transaction raises the epoch of a client that can take it (KIP-890)."""
 SUPPORTED: Final = (
-    SupportedFeatureKey(name="group.version", min_version=0, max_version=0),
+    SupportedFeatureKey(name=GROUPS, min_version=0, max_version=GROUPS_LEVEL),
     SupportedFeatureKey(name="metadata.version", min_version=METADATA_LEVEL, max_version=METADATA_LEVEL),
     SupportedFeatureKey(name=TRANSACTIONS, min_version=0, max_version=TRANSACTIONS_LEVEL),
     SupportedFeatureKey(name=ELIGIBLE, min_version=0, max_version=1),
@@ -30,6 +33,7 @@ def features(
     supported = SUPPORTED if version >= _ZERO_VERSION else tuple(each for each in SUPPORTED if each.min_version)
     levels = {
         "metadata.version": METADATA_LEVEL,
+        GROUPS: GROUPS_LEVEL,
         TRANSACTIONS: TRANSACTIONS_LEVEL,
         **({ELIGIBLE: 1} if eligible else {}),
     }

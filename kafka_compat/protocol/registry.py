@@ -14,6 +14,7 @@ from kafka_compat.protocol.api import (
 from kafka_compat.protocol.apis.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from kafka_compat.protocol.apis.alter_configs import ALTER_CONFIGS
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionRange, ApiVersionsResponse
+from kafka_compat.protocol.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
 from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
@@ -79,6 +80,7 @@ APIS: Mapping[int, Api[Any, Any]] = {
         SYNC_GROUP,
         HEARTBEAT,
         CONSUMER_GROUP_HEARTBEAT,
+        CONSUMER_GROUP_DESCRIBE,
         LEAVE_GROUP,
         DESCRIBE_GROUPS,
         LIST_GROUPS,

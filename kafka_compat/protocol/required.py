@@ -88,12 +88,13 @@ REQUIRED: Final[Mapping[int, tuple[Required, ...]]] = {
     50: (Required(_A.DESCRIBE, CLUSTER),),
     51: (Required(_A.ALTER, CLUSTER),),
     60: (Required(_A.DESCRIBE, CLUSTER, "to see the operations"),),
-    68: (),
+    68: (Required(_A.READ, GROUP), Required(_A.DESCRIBE, TOPIC)),
+    69: (Required(_A.DESCRIBE, GROUP), Required(_A.DESCRIBE, TOPIC)),
     75: (Required(_A.DESCRIBE, TOPIC, "all topics: those that are allowed"),),
     20001: (Required(_A.CLUSTER_ACTION, CLUSTER),),
     20002: (Required(_A.CLUSTER_ACTION, CLUSTER),),
 }
-"""By the keys of APIs. An API without any is open to everyone; 68 is refused to everyone."""
+"""By the keys of APIs. An API without any is open to everyone."""
 
 
 def table() -> str:

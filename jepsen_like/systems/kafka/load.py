@@ -95,8 +95,10 @@ def consumer_config(servers: str, group: str) -> dict[str, Any]:
     }
 
 
-def member_config(servers: str, group: str) -> dict[str, Any]:
-    """The configuration of a member of a group."""
+def member_config(mode: KafkaMode, servers: str, group: str) -> dict[str, Any]:
+    """The configuration of a member of a group. By KIP-848 the broker decides on sessions and heartbeats."""
+    if mode.group_protocol == "consumer":
+        return {**consumer_config(servers, group), "group.protocol": "consumer", "max.poll.interval.ms": REBALANCE_MS}
     return {
         **consumer_config(servers, group),
         "session.timeout.ms": SESSION_MS,
@@ -211,7 +213,7 @@ def load_of(
         return ClientLoad([*producers, reader], LogSink(recorder))
     assert isinstance(recorder, QueueRecorder)
     consumers = [
-        attrs.evolve(reader, role=MEMBER, client=member_config(servers, f"{name}-{plan.seed}"), group=group)
+        attrs.evolve(reader, role=MEMBER, client=member_config(mode, servers, f"{name}-{plan.seed}"), group=group)
         for group, (name, members) in enumerate(GROUPS[workload].items())
         for _ in range(members)
     ]

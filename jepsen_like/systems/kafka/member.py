@@ -42,6 +42,7 @@ class MemberWorker:
         self._pipe = pipe
         self._rng = random.Random(f"member {plan.seed} {plan.index}")
         self._is_alone = plan.group == NONE
+        self._is_incremental = plan.client.get("group.protocol") == "consumer"
         self._polled: list[Message] = []
         """Not yet written down."""
         self._poll_began_ns = 0
@@ -198,10 +199,14 @@ class MemberWorker:
         if answered:
             for place in places:
                 place.offset = starts[place.partition] if starts[place.partition] >= 0 else OFFSET_BEGINNING
-        self._positions = dict(starts)
-        self._committed = {}
+        if self._is_incremental:
+            self._positions |= starts
+        else:
+            self._positions = dict(starts)
+            self._committed = {}
         self._pipe.report(AssignedRow(list(starts), list(starts.values()), time.monotonic_ns()))
-        consumer.assign(places if len(answered) == len(places) else given)
+        assign = consumer.incremental_assign if self._is_incremental else consumer.assign
+        assign(places if len(answered) == len(places) else given)
 
     def _on_revoke(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         """Commit, then give up."""
@@ -210,10 +215,18 @@ class MemberWorker:
         if self._commit(consumer):
             now = time.monotonic_ns()  # a commit that was answered was one of a member
         self._pipe.report(RevokedRow([each.partition for each in taken], False, now))
-        self._positions.clear()
+        self._forget(taken)
 
     def _on_lost(self, consumer: Consumer, taken: list[TopicPartition]) -> None:
         """The group has gone on without this member."""
         self._write_polled()
         self._pipe.report(RevokedRow([each.partition for each in taken], True, time.monotonic_ns()))
-        self._positions.clear()
+        self._forget(taken)
+
+    def _forget(self, taken: list[TopicPartition]) -> None:
+        """By KIP-848 it keeps the partitions that were not taken, by the classic protocol none."""
+        if not self._is_incremental:
+            self._positions.clear()
+        for each in taken:
+            self._positions.pop(each.partition, None)
+            self._committed.pop(each.partition, None)

@@ -82,6 +82,11 @@ class KafkaMode(Mode):
         return bool(self.settings[names.IDEMPOTENCE])
 
     @property
+    def group_protocol(self) -> str:
+        """classic or consumer; runs before the choice were classic."""
+        return str(self.settings.get(names.GROUP_PROTOCOL, "classic"))
+
+    @property
     def partitions(self) -> int:
         """The number of partitions of a run's topic; each is an object of its history."""
         return int(self.settings[names.PARTITIONS])

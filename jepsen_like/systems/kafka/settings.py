@@ -22,6 +22,8 @@ TRANSACTIONS_FACTOR: Final = "transaction.state.log.replication.factor"
 PARTITIONS: Final = "num.partitions"
 LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
+GROUP_PROTOCOL: Final = "group.protocol"
+"""The protocol of groups that their members speak: `classic`, or `consumer` for KIP-848."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
 FACTOR_MAX: Final = 3
@@ -46,11 +48,22 @@ def _boolean(text: str) -> Value:
     return text == "true"
 
 
-CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {ACKS: _acks, IDEMPOTENCE: _boolean}
-"""The settings of a run's producers; no broker sees them."""
+def _group_protocol(text: str) -> Value:
+    if text not in ("classic", "consumer"):
+        raise WrongSettingWord(f"takes classic or consumer, not {text!r}")
+    return text
+
+
+CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {
+    ACKS: _acks,
+    IDEMPOTENCE: _boolean,
+    GROUP_PROTOCOL: _group_protocol,
+}
+"""The settings of a run's clients; no broker sees them."""
 RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     ACKS: "all",
     IDEMPOTENCE: True,
+    GROUP_PROTOCOL: "classic",
     MIN_ISR: 1,
     UNCLEAN: False,
     ELIGIBLE: 1,
@@ -64,6 +77,8 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,
+    "group.consumer.session.timeout.ms": 3000,
+    "group.consumer.heartbeat.interval.ms": 500,
 }
 """Kafka's defaults but for the times, which are short enough for elections between two faults, and the small topics."""
 

@@ -18,6 +18,12 @@ from kafka_compat.broker.guards.admission import (
 )
 from kafka_compat.broker.guards.topics import name_of
 from kafka_compat.coordinator.answers import FETCH_GROUPS_VERSION, described_error, error_response
+from kafka_compat.protocol.apis.consumer_group_describe import (
+    ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
+    DescribedConsumerGroup,
+)
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from kafka_compat.protocol.apis.find_coordinator import (
@@ -63,6 +69,16 @@ def guard_member(access: Access, version: int, request: Any) -> Admission:
     return Denied(error_response(version, request, GROUP_FAILED))
 
 
+def guard_consumer_heartbeat(access: Access, version: int, request: ConsumerGroupHeartbeatRequest) -> Admission:
+    """READ on the group, and DESCRIBE on each topic that the member subscribes to."""
+    if not access.may(AclOperation.READ, GROUP, request.group_id):
+        return Denied(error_response(version, request, GROUP_FAILED))
+    for name in request.subscribed_topic_names or ():
+        if not access.may(AclOperation.DESCRIBE, TOPIC, name):
+            return Denied(error_response(version, request, TOPIC_FAILED))
+    return Admitted(request)
+
+
 # -------------------------------------------------------------------- coordinators
 
 
@@ -104,6 +120,27 @@ def guard_describe_groups(access: Access, version: int, request: DescribeGroupsR
     if denied and not groups:
         return Denied(DescribeGroupsResponse(groups=refused))
     return Admitted(evolve(request, groups=groups), complete)
+
+
+def guard_describe_consumers(access: Access, version: int, request: ConsumerGroupDescribeRequest) -> Admission:
+    """DESCRIBE on each group, and on each topic that its members read."""
+    groups, denied = split(access, AclOperation.DESCRIBE, GROUP, request.group_ids, lambda group: group)
+    refused = tuple(DescribedConsumerGroup(error_code=GROUP_FAILED, group_id=group) for group in denied)
+
+    def show(group: DescribedConsumerGroup) -> DescribedConsumerGroup:
+        names = {name for member in group.members for name in member.subscribed_topic_names}
+        if not all(access.may(AclOperation.DESCRIBE, TOPIC, name, quiet=True) for name in sorted(names)):
+            text = "The group has described topic(s) that the client is not authorized to describe."
+            return DescribedConsumerGroup(error_code=TOPIC_FAILED, error_message=text, group_id=group.group_id)
+        operations = with_operations(access, GROUP, group.group_id, group.authorized_operations)
+        return evolve(group, authorized_operations=operations)
+
+    def complete(response: ConsumerGroupDescribeResponse) -> ConsumerGroupDescribeResponse:
+        return evolve(response, groups=(*map(show, response.groups), *refused))
+
+    if denied and not groups:
+        return Denied(ConsumerGroupDescribeResponse(groups=refused))
+    return Admitted(evolve(request, group_ids=groups), complete)
 
 
 def guard_list_groups(access: Access, version: int, request: ListGroupsRequest) -> Admission:

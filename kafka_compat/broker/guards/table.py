@@ -16,6 +16,7 @@ from kafka_compat.config_keys import STANDARD_AUTHORIZER
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from kafka_compat.protocol.apis.alter_configs import ALTER_CONFIGS
+from kafka_compat.protocol.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
 from kafka_compat.protocol.apis.create_partitions import CREATE_PARTITIONS
@@ -108,7 +109,8 @@ GUARDS: Final[Mapping[int, Guard]] = {
     DESCRIBE_USER_SCRAM_CREDENTIALS.key: cluster.guard_describe_users,
     ALTER_USER_SCRAM_CREDENTIALS.key: cluster.guard_alter_users,
     DESCRIBE_CLUSTER.key: cluster.guard_describe_cluster,
-    CONSUMER_GROUP_HEARTBEAT.key: cluster.admit_all,  # is refused to everyone
+    CONSUMER_GROUP_HEARTBEAT.key: groups.guard_consumer_heartbeat,
+    CONSUMER_GROUP_DESCRIBE.key: groups.guard_describe_consumers,
     DESCRIBE_PRODUCERS.key: transactions.guard_producers,
     DESCRIBE_TRANSACTIONS.key: transactions.guard_describe,
     LIST_TRANSACTIONS.key: transactions.guard_list,

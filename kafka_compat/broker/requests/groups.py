@@ -17,7 +17,8 @@ from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequest, GroupRequestArrived
 from kafka_compat.coordinator.partitioning import join_responses, partition_of, split_request
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatResponse
+from kafka_compat.protocol.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
+from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.delete_groups import DELETE_GROUPS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.find_coordinator import (
@@ -67,6 +68,8 @@ KEYS_VERSION = 4
 """From this version of FindCoordinator a request names several keys."""
 TOPIC_ID_VERSION = 10
 """From this version OffsetCommit and OffsetFetch name topics by id."""
+_WITH_TOPICS = (CONSUMER_GROUP_HEARTBEAT.key, CONSUMER_GROUP_DESCRIBE.key)
+"""APIs whose coordinators need to know the topics of the cluster."""
 Respond = Callable[[GroupResponse], None]
 
 
@@ -137,16 +140,6 @@ class GroupApiRequests:
             error_message=no_error,
         )
 
-    @serves(CONSUMER_GROUP_HEARTBEAT.key)
-    def consumer_group_heartbeat(self, call: ClientCall) -> None:
-        """Groups of the newer protocol are refused with the error of an Apache cluster that has them switched off."""
-        call.answer(
-            ConsumerGroupHeartbeatResponse(
-                error_code=KafkaErrorCode.UNSUPPORTED_VERSION,
-                error_message="group.protocol=consumer is not supported by these brokers; use group.protocol=classic",
-            )
-        )
-
     # ---------------------------------------------------------------- requests of groups
 
     @serves(
@@ -157,6 +150,8 @@ class GroupApiRequests:
         DESCRIBE_GROUPS.key,
         LIST_GROUPS.key,
         DELETE_GROUPS.key,
+        CONSUMER_GROUP_HEARTBEAT.key,
+        CONSUMER_GROUP_DESCRIBE.key,
     )
     def ask(self, call: ClientCall) -> None:
         """Give the request to the coordinators that answer it."""
@@ -172,6 +167,8 @@ class GroupApiRequests:
             respond(self._without_topic(call.version, request))
             return
         parts = split_request(request, call.version, len(topic.partitions), self._coordinators.led)
+        if call.header.api_key in _WITH_TOPICS:
+            self._coordinators.topics_known(parts)
         responses: list[GroupResponse] = []
         if not parts:
             respond(join_responses(request, ()))

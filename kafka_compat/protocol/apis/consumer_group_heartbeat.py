@@ -1,8 +1,4 @@
-"""ConsumerGroupHeartbeat (68): members of the newer group protocol (KIP-848) join, stay and leave.
-
-It is listed so that a consumer with `group.protocol=consumer` gets an error that it understands, as from an Apache
-cluster whose `group.version` is 0. Without the listing such a consumer waits without an error.
-"""
+"""ConsumerGroupHeartbeat (68): members of groups by KIP-848 join, stay and leave."""
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import INT32, STRING, Message, array, int16, int32, string, submessage, uuid
@@ -39,7 +35,7 @@ class ConsumerGroupHeartbeatAssignment(Message):
 
 
 class ConsumerGroupHeartbeatResponse(Message):
-    """The member's epoch and assignment; here always an error."""
+    """The member's epoch, and its assignment if that has changed or was asked for."""
 
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16()

@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_compat.broker.requests.configs import ConfigRequests
-from kafka_compat.broker.requests.groups import GroupApiRequests
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.topic_creation import TopicCreation
 from kafka_compat.protocol import authorized
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT, ConsumerGroupHeartbeatRequest
 from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER, DescribeClusterRequest
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,
@@ -105,19 +103,19 @@ def test_features_are_those_that_these_brokers_have(broker: World) -> None:
     elr = "eligible.leader.replicas.version"
     supported, finalized = features(broker, 4)
     assert supported == {
-        "group.version": (0, 0),
+        "group.version": (0, 1),
         "metadata.version": (30, 30),
         "transaction.version": (0, 2),
         elr: (0, 1),
     }
-    assert finalized == {"metadata.version": 30, "transaction.version": 2, elr: 1}
+    assert finalized == {"group.version": 1, "metadata.version": 30, "transaction.version": 2, elr: 1}
     # Clients of version 3 cannot read a lowest level of 0.
     assert features(broker, 3) == ({"metadata.version": (30, 30)}, finalized)
 
 
 def test_a_feature_that_is_off_is_not_in_force() -> None:
     with world("eligible.leader.replicas.version=0") as made:
-        assert features(made, 4)[1] == {"metadata.version": 30, "transaction.version": 2}
+        assert features(made, 4)[1] == {"group.version": 1, "metadata.version": 30, "transaction.version": 2}
 
 
 # ---------------------------------------------------------------- KIP-430
@@ -167,18 +165,6 @@ def test_a_topic_of_unknown_id_has_no_name(broker: World, version: int, name: st
     request = MetadataRequest(topics=(MetadataRequestTopic(name=None, topic_id=b"0123456789abcdef"),))
     (topic,) = ask(metadata_of(broker).metadata, METADATA, version, request).answer.topics
     assert (topic.error_code, topic.name) == (KafkaErrorCode.UNKNOWN_TOPIC_ID, name)
-
-
-# ---------------------------------------------------------------- what is not there
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_a_member_of_the_newer_protocol_is_refused_with_what_to_use_instead(broker: World, version: int) -> None:
-    groups = GroupApiRequests(broker.context, None, TopicCreation(broker.context))  # type: ignore[arg-type]
-    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
-    answer = ask(groups.consumer_group_heartbeat, CONSUMER_GROUP_HEARTBEAT, version, request).answer
-    assert answer.error_code == KafkaErrorCode.UNSUPPORTED_VERSION
-    assert "use group.protocol=classic" in answer.error_message
 
 
 # ---------------------------------------------------------------- logs

@@ -17,6 +17,8 @@ from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.apis import acls as acl_api
 from kafka_compat.protocol.apis import (
     alter_configs,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     controller,
     create_partitions,
     create_topics,
@@ -202,6 +204,10 @@ JOIN = join_group.JoinGroupRequest(
 SYNC = sync_group.SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=())
 BEAT = heartbeat.HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 LEAVE = leave_group.LeaveGroupRequest(group_id="g", member_id="m")
+CONSUMER_BEAT = consumer_group_heartbeat.ConsumerGroupHeartbeatRequest(
+    group_id="g", member_id="m", member_epoch=0, subscribed_topic_names=("may", "not")
+)
+CONSUMERS = consumer_group_describe.ConsumerGroupDescribeRequest(group_ids=("g",), include_authorized_operations=True)
 DESCRIBE_GROUP = describe_groups.DescribeGroupsRequest(groups=("g", "h"), include_authorized_operations=True)
 ABOUT_CLUSTER = describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=True)
 LOG_DIRS = describe_log_dirs.DescribeLogDirsRequest(topics=None)
@@ -313,6 +319,8 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (leave_group.LEAVE_GROUP, 2, LEAVE),
     (describe_groups.DESCRIBE_GROUPS, 5, DESCRIBE_GROUP),
     (list_groups.LIST_GROUPS, 4, LIST_ALL),
+    (consumer_group_heartbeat.CONSUMER_GROUP_HEARTBEAT, 1, CONSUMER_BEAT),
+    (consumer_group_describe.CONSUMER_GROUP_DESCRIBE, 1, CONSUMERS),
     (create_topics.CREATE_TOPICS, 7, create_of("may", "not")),
     (delete_topics.DELETE_TOPICS, 5, DELETE_BY_NAME),
     (delete_records.DELETE_RECORDS, 2, RECORDS),
@@ -348,8 +356,8 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (controller.CONTROLLER_COMMAND, 0, BROKER_COMMAND),
     (controller.BROKER_HEARTBEAT, 0, BROKER_BEAT),
 ]  # fmt: skip
-OPEN = {17, 18, 36, 68, 1}
-"""SASL, ApiVersions, ConsumerGroupHeartbeat, which is refused to everyone, and Fetch, which judges partition by partition."""
+OPEN = {17, 18, 36, 1}
+"""SASL, ApiVersions, and Fetch, which judges partition by partition."""
 
 
 def test_every_api_has_a_guard_a_row_and_a_request_here() -> None:
@@ -390,7 +398,7 @@ def test_a_guard_asks_for_the_operations_of_its_row_and_for_no_others(rights: Ri
             if isinstance(admission, Admitted) and admission.complete is not None:
                 admission.complete(answer_to(api, request))
             asked |= access.asked
-    described = {(D, kind) for _, kind in asked} if key in (3, 15, 60, 75) else set()
+    described = {(D, kind) for _, kind in asked} if key in (3, 15, 60, 69, 75) else set()
     if key == 20:
         asked.add((D, TOPIC))  # only for one that is given by id: see below
     assert needed <= asked <= needed | described
@@ -407,6 +415,21 @@ def answer_to(api: Api[Any, Any], request: Any) -> Any:
         case 16:
             group = list_groups.ListedGroup(group_id="g", protocol_type="consumer")
             return list_groups.ListGroupsResponse(error_code=0, groups=(group,))
+        case 69:
+            assignment = consumer_group_describe.DescribedAssignment(topic_partitions=())
+            member = consumer_group_describe.DescribedConsumer(
+                member_id="m",
+                member_epoch=1,
+                client_id="",
+                client_host="",
+                subscribed_topic_names=("may",),
+                assignment=assignment,
+                target_assignment=assignment,
+            )
+            consumers = consumer_group_describe.DescribedConsumerGroup(
+                error_code=0, group_id="g", members=(member,), authorized_operations=ON_GROUP
+            )
+            return consumer_group_describe.ConsumerGroupDescribeResponse(groups=(consumers,))
         case 19:
             return create_topics.CreateTopicsResponse(
                 topics=tuple(

@@ -53,6 +53,7 @@ from kafka_compat.protocol.apis.transactions import (
     TxnOffsetCommitTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import evolve
 from tests.golden import renew_script, rewrite
 from tests.kafka_compat.coordinator.texts import response_text
 
@@ -93,7 +94,7 @@ class Conversation:
     def lines(self, verb: str, plain: list[str], options: dict[str, str]) -> Iterator[str]:
         match verb:
             case "config":
-                self.config = CoordinatorConfig(**{key: int(value) for key, value in options.items()})
+                self.config = evolve(CoordinatorConfig(), **{key: int(value) for key, value in options.items()})
                 self.coordinator = GroupCoordinator(self.config)
                 yield from self.step(LoadFinished(self.time_ms))
             case "written":

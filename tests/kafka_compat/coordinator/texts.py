@@ -3,6 +3,8 @@
 from typing import assert_never
 
 from kafka_compat.coordinator.effects import GroupResponse
+from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponse
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsResponse
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsResponse
 from kafka_compat.protocol.apis.heartbeat import HeartbeatResponse
@@ -53,6 +55,10 @@ def response_text(response: GroupResponse) -> str:
             return f"listed {error(response.error_code)} {groups}".rstrip()
         case DeleteGroupsResponse():
             return "deleted " + " ".join(f"{each.group_id}={error(each.error_code)}" for each in response.results)
+        case ConsumerGroupHeartbeatResponse():
+            return f"epoch {response.member_epoch} {error(response.error_code)}"
+        case ConsumerGroupDescribeResponse():
+            return "; ".join(f"{each.group_id} {error(each.error_code)} {each.group_state}" for each in response.groups)
         case OffsetCommitResponse() | TxnOffsetCommitResponse() | OffsetFetchResponse() | OffsetDeleteResponse():
             return offsets_text(response)
         case _:
@@ -63,6 +69,10 @@ def offsets_text(
     response: OffsetCommitResponse | TxnOffsetCommitResponse | OffsetFetchResponse | OffsetDeleteResponse,
 ) -> str:
     match response:
+        case ConsumerGroupHeartbeatResponse():
+            return f"epoch {response.member_epoch} {error(response.error_code)}"
+        case ConsumerGroupDescribeResponse():
+            return "; ".join(f"{each.group_id} {error(each.error_code)} {each.group_state}" for each in response.groups)
         case OffsetCommitResponse() | TxnOffsetCommitResponse():
             return "commit " + " ".join(
                 f"{topic.name}/{partition.partition_index}={error(partition.error_code)}"
