@@ -17,6 +17,7 @@ K12 commands               what an administrator asks for is carried out once at
 K13 moves                  a replica leaves when all that stay are in sync, or with the move that has added it; it
                            deletes its copy then, and not before
 K14 transactions           see `transactors`
+K15 offsets in them        see `consumed`
 """
 
 from collections import Counter

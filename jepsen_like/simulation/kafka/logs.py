@@ -7,7 +7,7 @@ import attrs
 
 from kafka_compat.markers import batch_info
 from kafka_compat.model import TopicPartition
-from kafka_compat.partition.model import BatchInfo
+from kafka_compat.partition.model import BatchInfo, BatchKind
 from kafka_compat.protocol.batch_header import read_batch_header
 from kafka_compat.records import KafkaRecord, read_records
 from kafka_compat.storage.broker_store import BrokerStore
@@ -63,7 +63,10 @@ class LogView:
     batches: list[LoggedBatch] = attrs.field(factory=list)
     _bases: list[int] = attrs.field(factory=list)
     newest: dict[bytes, KafkaRecord] = attrs.field(factory=dict)
-    """By key, for a log of records with keys."""
+    """By key, for a log of records with keys; those of open and aborted transactions do not count."""
+    _open: dict[int, list[LoggedBatch]] = attrs.field(factory=dict)
+    """By producer id, the batches of an open transaction."""
+    _aborted: set[LoggedBatch] = attrs.field(factory=set)
     risked: list[KafkaRecord] = attrs.field(factory=list)
     """Records that compaction has removed for ones that were not durable."""
     _log: PartitionLog | None = None
@@ -75,12 +78,16 @@ class LogView:
         if log is self._log and log.changes == self._changes and self.end == end:
             return
         before: list[LoggedBatch] = []
+        known, open_before = self.end, self._open
         if log is not self._log or log.changes != self._changes:
             if log is self._log and log.start_offset == self.start and log.end_offset >= self.end:
                 before = self.batches.copy()
+            else:
+                self._aborted.clear()
             self.batches.clear()
             self._bases.clear()
             self.newest.clear()
+            self._open = {}
             self._log, self._changes = log, log.changes
             self.start = self.end = log.start_offset
         while self.end < end:
@@ -89,23 +96,51 @@ class LogView:
                 batch = batches.of(bytes(content))
                 self.batches.append(batch)
                 self._bases.append(batch.info.base_offset)
-                self.newest.update((record.key or b"", record) for record in batch.keyed)
+                self._count(batch)
+                if before and batch.info.base_offset >= known:
+                    self._decide(batch, open_before)  # of what compaction may have removed
                 self.end = batch.info.end_offset
             if not found:
                 break
         self.end = end
         if before:
-            left = [record for batch in self.batches for record in batch.keyed if record.offset < log.durable_offset]
+            open_ = {each for batches_ in self._open.values() for each in batches_}
+            uncounted = open_ | self._aborted
+            counted = [batch for batch in self.batches if batch not in uncounted]
+            left = [record for batch in counted for record in batch.keyed if record.offset < log.durable_offset]
             durable = {record.key: record.offset for record in left}
-            had = [record for batch in before for record in batch.keyed if record.value is not None]
+            counted = [batch for batch in before if batch not in uncounted]
+            had = [record for batch in counted for record in batch.keyed if record.value is not None]
             self.risked += [
                 record for record in had if durable.get(record.key, -1) < record.offset < log.durable_offset
             ]
 
+    def _count(self, batch: LoggedBatch) -> None:
+        """Take a batch into account, or what its marker decides."""
+        for record in (record for each in self._decide(batch, self._open) for record in each.keyed):
+            newest = self.newest.get(record.key or b"")
+            if newest is None or newest.offset < record.offset:
+                self.newest[record.key or b""] = record
+
+    def _decide(self, batch: LoggedBatch, open_: dict[int, list[LoggedBatch]]) -> list[LoggedBatch]:
+        """Returns what counts from this batch on: itself, or the transaction that it commits."""
+        producer_id = batch.info.producer_id
+        match batch.info.kind:
+            case BatchKind.PLAIN:
+                return [batch]
+            case BatchKind.TRANSACTIONAL:
+                open_.setdefault(producer_id, []).append(batch)
+            case BatchKind.COMMIT:
+                return open_.pop(producer_id, [])
+            case BatchKind.ABORT:
+                self._aborted.update(open_.pop(producer_id, ()))
+        return []
+
     @property
     def is_compacted(self) -> bool:
         """True if records with keys have left the log."""
-        return bool(self.newest) and sum(len(batch.keyed) for batch in self.batches) < self.end - self.start
+        count = sum(len(batch.keyed) or batch.info.offset_count for batch in self.batches)
+        return bool(self.newest) and count < self.end - self.start
 
     def is_like(self, other: "LogView", may_lack: Callable[[LoggedBatch], bool]) -> bool:
         """Returns True if both logs end alike, and hold the same where both have anything.
@@ -150,6 +185,8 @@ class LogView:
             return True
         if not batch.keyed or batch.info.end_offset > self.end or (held is not None and not _is_left_of(held, batch)):
             return False
+        if batch in self._aborted:
+            return True
         return all(self._covers(each) or newest.get(each.key or b"", -1) > each.offset for each in batch.keyed)
 
     def _covers(self, record: KafkaRecord) -> bool:

@@ -53,6 +53,8 @@ class ClientKnobs(Knobs):
     """Members of the consumer group; 0: there is none."""
     transactors: int
     """Transactional producers; 0: there are no transactions."""
+    strikes: float
+    """The probability that the power of a transaction's coordinator is cut as it decides one."""
     alters: float
     """An administrator makes or deletes a topic, or changes a setting, and moves a partition, each this often, per second;
     0: there is none."""
@@ -158,6 +160,7 @@ KAFKA_CALM = KafkaKnobs(
     readers=0,
     members=0,
     transactors=0,
+    strikes=0.0,
     alters=0.0,
     trims=0.0,
 )
@@ -198,6 +201,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         election_s=rng.choice((0.1, 0.3, 0.8)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
         transactors=stream(seed, "transactors").choice((0, 0, 1, 2, 3)),
+        strikes=stream(seed, "strikes").choice((0.0, 0.05, 0.15)),
         relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),
         **_local(rng),

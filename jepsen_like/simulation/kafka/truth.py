@@ -13,6 +13,7 @@ import attrs
 
 from jepsen_like.simulation.kafka.logs import LoggedBatch, LogView
 from kafka_compat.model import PartitionState
+from kafka_compat.partition.model import BatchKind
 
 _BASE = attrgetter("info.base_offset")
 
@@ -38,6 +39,8 @@ class PartitionTruth:
     """By base offset, what was acknowledged with acks=all."""
     newest: dict[bytes, int] = attrs.field(factory=dict)
     """The offset of the newest committed record of each key, for a log that is compacted."""
+    open: dict[int, list[LoggedBatch]] = attrs.field(factory=dict)
+    """By producer id, the committed batches of a transaction without a committed marker."""
     losses: int = 0
     """Acknowledged batches that were lost with an excuse."""
 
@@ -125,6 +128,7 @@ class PartitionTruth:
         """Only the first `kept` committed batches are promised from now on."""
         del self.committed[kept:]
         before, self.newest = self.newest, {}
+        self.open.clear()
         self._note_newest(self.committed)
         # Compaction may have removed a record for one that is promised no more.
         newer = {key for key, offset in before.items() if offset > self.newest.get(key, offset)}
@@ -138,7 +142,18 @@ class PartitionTruth:
         return end
 
     def _note_newest(self, batches: Iterable[LoggedBatch]) -> None:
-        self.newest.update((record.key or b"", record.offset) for batch in batches for record in batch.keyed)
+        """Take committed batches into account. Compaction may remove all of an aborted transaction."""
+        for batch in batches:
+            match batch.info.kind:
+                case BatchKind.TRANSACTIONAL:
+                    self.open.setdefault(batch.info.producer_id, []).append(batch)
+                case BatchKind.ABORT:
+                    self.let_go.update(_name(each) for each in self.open.pop(batch.info.producer_id, ()) if each.keyed)
+                case BatchKind.PLAIN | BatchKind.COMMIT:
+                    for decided in (batch, *self.open.pop(batch.info.producer_id, ())):
+                        for record in decided.keyed:
+                            key = record.key or b""
+                            self.newest[key] = max(self.newest.get(key, -1), record.offset)
 
 
 def _name(batch: LoggedBatch) -> tuple[int, int]:

@@ -129,6 +129,7 @@ def build_offset_commit(
     )
 
 
-def build_offset_fetch(group: str, topic: str, partition: int) -> OffsetFetchRequest:
-    """Returns the question for one offset."""
-    return OffsetFetchRequest(group_id=group, topics=(OffsetFetchTopic(name=topic, partition_indexes=(partition,)),))
+def build_offset_fetch(group: str, topic: str, partition: int, *, stable: bool = False) -> OffsetFetchRequest:
+    """Returns the question for one offset; `stable`: for none that a transaction is about to change."""
+    topics = (OffsetFetchTopic(name=topic, partition_indexes=(partition,)),)
+    return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)

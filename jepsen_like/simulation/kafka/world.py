@@ -22,7 +22,8 @@ from jepsen_like.simulation.kafka.members import GROUP, SimulatedMember
 from jepsen_like.simulation.kafka.nemesis import KafkaNemesis
 from jepsen_like.simulation.kafka.quorum import BrokerMessage, ControlQuorum
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
-from jepsen_like.simulation.kafka.transactors import LEDGER, TransactionLedger
+from jepsen_like.simulation.kafka.transactors import TransactionLedger
+from jepsen_like.simulation.kafka.wire import GROUPS
 from jepsen_like.simulation.kernel.disks import PowerFailed
 from jepsen_like.simulation.kernel.findings import CRASH
 from jepsen_like.simulation.kernel.network import Link, SimulatedNetwork
@@ -353,6 +354,12 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.nemesis.trap_answer = False
             self.schedule(self.now, self._sprung, broker)
 
+    def decides(self, coordinator: SimulatedBroker, *, strikes: bool) -> None:
+        """A producer learns that its transaction is decided, perhaps the last that this coordinator has decided."""
+        if strikes and not self.healed:
+            self.counts["coordinators_struck"] += 1
+            self.schedule(self.now, self._sprung, coordinator)
+
     def leaps(self) -> bytes:
         """Returns the snapshot of all committed commands for a broker that is behind."""
         self.counts["metadata_leaps"] += 1
@@ -413,7 +420,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                     ends |= {replica.decider.high_watermark, replica.decider.log_end, replica.log.end_offset}
             if len(ends) != 1:
                 yield f"{partition} ends at {sorted(ends)}"
-            if partition.topic == LEDGER and not self.ledger.is_excused:
+            if self.ledger.settles(partition.topic):
                 leader = self.brokers[state.leader].parts.replicas.hosted.get(partition)
                 if leader is not None and leader.decider.log.producers.transactions.open:
                     yield f"{partition} has an open transaction"
@@ -423,13 +430,17 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
                     yield f"{partition} has not taken a record"
         if self.probe.acknowledged < 0:
             yield "no offset was committed"
+        yield from self.ledger.open_conditions()
 
     def judge(self) -> None:
         """See `SimulatedWorld`."""
         if self.finished and not any(each.oracle == "V-liveness" for each in self.violations):
             self.audits.judge()
             self._judge_clients()
-            judged = self.ledger.judge(self._batches_of, lambda sentence: self.report("K14", 0, sentence))
+            groups = self.brokers[self.audits.truths[GROUPS].state.leader]
+            judged = self.ledger.judge(
+                self._batches_of, groups, lambda oracle, sentence: self.report(oracle, 0, sentence)
+            )
             self.counts["transactions_judged"] += judged
 
     def _batches_of(self, partition: TopicPartition) -> Sequence[LoggedBatch]:
