@@ -45,6 +45,8 @@ class StateKind(enum.IntEnum):
     """A leader was elected that was not in sync: `value` is that broker, `epoch` its leader epoch."""
     ROLE = 5
     """`node` has the role `value` (0 slave, 1 master, `NONE`: its process has ended) from now on, in `epoch`."""
+    ELIGIBLE = 6
+    """`value` has bit b set for each broker b that may lead although it is not in sync (KIP-966); `epoch` is the leader epoch."""
 
 
 def mask_of(brokers: Iterable[int]) -> int:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from jepsen_like.report.canvas import Scale, element, fit, line, round_off, ticks
 from jepsen_like.report.findings import RunFindings
 from jepsen_like.report.overview import LEFT, RIGHT, WIDTH, fault_story, tone
-from jepsen_like.report.queue_states import GroupLanes, OwnedPartition, PartitionLane, QueueStates
+from jepsen_like.report.queue_states import GroupLanes, MembersOverTime, OwnedPartition, PartitionLane, QueueStates
 
 NAME_WIDTH: Final = 8.0
 LEADER_HEIGHT: Final = 13.0
@@ -96,7 +96,8 @@ def _lane(lane: PartitionLane, brokers: Sequence[int], x: Scale, top: float, hei
         yield element("rect", story, class_=look, x=left, y=top, width=max(right - left, 1.0), height=LEADER_HEIGHT)
         if text := fit((f"n{span.broker} epoch {span.epoch}", f"n{span.broker}"), right - left - 8):
             yield element("text", text, class_="role-text", x=left + 4, y=top + 10)
-    yield from _in_sync(lane, brokers, x, top + LEADER_HEIGHT + 2)
+    yield from _replicas(lane.name, lane.in_sync, "in sync", "in-sync", brokers, x, top + LEADER_HEIGHT + 2)
+    yield from _replicas(lane.name, lane.eligible, "eligible to lead", "eligible", brokers, x, top + LEADER_HEIGHT + 2)
     yield from _marks(lane, x, top + height - MARK_HEIGHT, MARK_HEIGHT - 2)
     for moment in lane.unclean_s:
         at = x(moment)
@@ -104,19 +105,22 @@ def _lane(lane: PartitionLane, brokers: Sequence[int], x: Scale, top: float, hei
         yield element("path", story, class_="culprit-mark", d=f"M{at:.1f} {top + LEADER_HEIGHT:.1f}l-5 -9h10z")
 
 
-def _in_sync(lane: PartitionLane, brokers: Sequence[int], x: Scale, top: float) -> Iterable[Markup]:
-    ends = [*(later for later, _ in lane.in_sync[1:]), x.high]
+def _replicas(
+    name: str, sets: MembersOverTime, state: str, look: str, brokers: Sequence[int], x: Scale, top: float
+) -> Iterable[Markup]:
+    """A thin line for each broker while it is a member."""
+    ends = [*(later for later, _ in sets[1:]), x.high]
     for place, broker in enumerate(brokers):
         y = top + place * REPLICA_HEIGHT
         begin: float | None = None
-        for (at_s, members), until in zip(lane.in_sync, ends[: len(lane.in_sync)], strict=True):
+        for (at_s, members), until in zip(sets, ends[: len(sets)], strict=True):
             if broker in members and begin is None:
                 begin = at_s
             if begin is not None and (broker not in members or until >= x.high):
                 end = until if broker in members else at_s
-                story = element("title", f"{lane.name}: n{broker} in sync from {begin:.2f} s to {end:.2f} s")
+                story = element("title", f"{name}: n{broker} {state} from {begin:.2f} s to {end:.2f} s")
                 shape = {"x": x(begin), "y": y, "width": max(x(end) - x(begin), 1.0), "height": REPLICA_HEIGHT - 1}
-                yield element("rect", story, class_=f"of-broker t{place % TONES}", **shape)
+                yield element("rect", story, class_=f"of-broker t{place % TONES} {look}", **shape)
                 begin = None
 
 

@@ -5,7 +5,7 @@ The first three are what brokers told (`partitions.parquet`), the last what memb
 load began. Bounded: of points and commits that share a pixel one is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,14 +38,19 @@ class LeaderSpan:
     epoch: int
 
 
+MembersOverTime = tuple[tuple[float, tuple[int, ...]], ...]
+"""From when on which brokers belong to a set, oldest first; neighbours differ."""
+
+
 @attrs.frozen
 class PartitionLane:
     """One partition over time."""
 
     name: str
     leaders: tuple[LeaderSpan, ...]
-    in_sync: tuple[tuple[float, tuple[int, ...]], ...]
-    """From when on which brokers were in sync."""
+    in_sync: MembersOverTime
+    eligible: MembersOverTime
+    """Those that might lead although they were not in sync (KIP-966)."""
     high_watermarks: tuple[tuple[float, int], ...]
     unclean_s: tuple[float, ...]
     """The moment when a leader was elected that had not been in sync."""
@@ -134,21 +139,25 @@ def _lanes(states: Mapping[str, Any], names: Mapping[int, str], origin_ns: int) 
     found = []
     order = np.argsort(states["t_ns"], kind="stable")
     columns = {name: np.asarray(column)[order] for name, column in states.items()}
+    at_s = (columns["t_ns"] - origin_ns) / 1e9
     for obj in np.setdiff1d(columns["object"], groups_of(states)).tolist():
         mine = columns["object"] == obj
-        at_s = (columns["t_ns"] - origin_ns) / 1e9
 
         def rows(kind: StateKind, mine: Any = mine) -> Ints:
             return np.flatnonzero(mine & (columns["kind"] == kind))
 
-        sync = [(float(at_s[row]), brokers_of(int(columns["value"][row]))) for row in rows(StateKind.ISR)]
+        def members(kind: StateKind, rows: Callable[[StateKind], Ints] = rows) -> MembersOverTime:
+            found = [(float(at_s[row]), brokers_of(int(columns["value"][row]))) for row in rows(kind)]
+            return tuple(one for at, one in enumerate(found) if at == 0 or one[1] != found[at - 1][1])
+
         marks = rows(StateKind.HIGH_WATERMARK)
         marks = marks[np.unique(np.linspace(0, len(marks) - 1, min(len(marks), POINTS_MAX)).astype(np.int64))]
         found.append(
             PartitionLane(
                 name=names.get(obj, f"partition {obj}"),
                 leaders=_leaders(columns, rows(StateKind.LEADER), at_s),
-                in_sync=tuple(one for at, one in enumerate(sync) if at == 0 or one[1] != sync[at - 1][1]),
+                in_sync=members(StateKind.ISR),
+                eligible=members(StateKind.ELIGIBLE),
                 high_watermarks=tuple((float(at_s[row]), int(columns["value"][row])) for row in marks),
                 unclean_s=tuple(float(at_s[row]) for row in rows(StateKind.UNCLEAN)),
             )

@@ -29,7 +29,8 @@ class Reporter:
         self._next_at = 0.0
         self.deadline = NEVER
         """The time at which `tick` is due."""
-        self._isrs: dict[TopicPartition, tuple[int, ...]] = {}
+        self._members: dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        """By partition: ISR and eligible leader replicas, as reported last."""
         self.shrinks = 0
         """The members that left ISRs of partitions led here."""
         self.expands = 0
@@ -42,7 +43,7 @@ class Reporter:
         match news:
             case PartitionRoleChanged():
                 state = self._context.image.partition(hosted.partition)
-                self._partition(hosted, state.isr if state is not None else ())
+                self._partition(hosted, *((state.isr, state.elr) if state is not None else ((), ())))
             case HighWatermarkMoved():
                 if hosted.leads:
                     self._moved[hosted] = None
@@ -68,23 +69,24 @@ class Reporter:
                 )
 
     def state(self, hosted: LocalReplica, state: PartitionState) -> None:
-        """Report a changed ISR, if this broker leads the partition."""
-        before = self._isrs.get(hosted.partition)
-        if hosted.leads and before != state.isr:
+        """Report a changed ISR or ELR, if this broker leads the partition."""
+        before = self._members.get(hosted.partition)
+        if hosted.leads and before != (state.isr, state.elr):
             if before is not None:
-                self.shrinks += len(set(before) - set(state.isr))
-                self.expands += len(set(state.isr) - set(before))
-            self._partition(hosted, state.isr)
+                isr_before, _ = before
+                self.shrinks += len(set(isr_before) - set(state.isr))
+                self.expands += len(set(state.isr) - set(isr_before))
+            self._partition(hosted, state.isr, state.elr)
 
     def forget(self, hosted: LocalReplica) -> None:
         """Forget a replica that is gone."""
-        self._isrs.pop(hosted.partition, None)
+        self._members.pop(hosted.partition, None)
         self._moved.pop(hosted, None)
         if not self._moved:
             self.deadline = NEVER
 
-    def _partition(self, hosted: LocalReplica, isr: tuple[int, ...]) -> None:
-        self._isrs[hosted.partition] = isr
+    def _partition(self, hosted: LocalReplica, isr: tuple[int, ...], elr: tuple[int, ...]) -> None:
+        self._members[hosted.partition] = isr, elr
         self._tell(
             "partition",
             topic=hosted.partition.topic,
@@ -93,6 +95,7 @@ class Reporter:
             leader=hosted.leader,
             leader_epoch=hosted.leader_epoch,
             isr=list(isr),
+            elr=list(elr),
         )
 
     def tick(self, now: float) -> None:

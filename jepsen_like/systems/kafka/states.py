@@ -1,4 +1,4 @@
-"""The brokers' reports about their partitions, as `partitions.parquet` has them: leaders, ISRs, high watermarks."""
+"""The brokers' reports about their partitions, as `partitions.parquet` has them: leaders, ISRs and ELRs, high watermarks."""
 
 from pathlib import Path
 from typing import Any
@@ -28,3 +28,4 @@ def _record(states: PartitionStates, t_ns: int, node: int, event: dict[str, Any]
         epoch = int(event["leader_epoch"])
         states.record(t_ns, partition, StateKind.LEADER, node, node=node, epoch=epoch)
         states.record(t_ns, partition, StateKind.ISR, mask_of(event["isr"]), node=node, epoch=epoch)
+        states.record(t_ns, partition, StateKind.ELIGIBLE, mask_of(event.get("elr", ())), node=node, epoch=epoch)

@@ -34,6 +34,7 @@ def states_written(run: Path, *, partitions: int = 2) -> None:
             at = ORIGIN + round(at_s * S)
             states.record(at, partition, StateKind.LEADER, leader, node=leader, epoch=epoch)
             states.record(at, partition, StateKind.ISR, mask_of(isr), node=leader, epoch=epoch)
+            states.record(at, partition, StateKind.ELIGIBLE, mask_of((3,) if at_s == 12 else ()), node=leader)
         for at_s in range(50):
             states.record(ORIGIN + at_s * S, partition, StateKind.HIGH_WATERMARK, 40 * at_s, node=1)
     states.record(ORIGIN + 21 * S, 0, StateKind.UNCLEAN, 2, epoch=2)
@@ -85,6 +86,7 @@ def test_partitions_are_read_as_lanes(tmp_path: Path) -> None:
         (20, None, 2, 2),
     ]
     assert list(lane.in_sync) == [(0, (1, 2, 3)), (12, (1, 2)), (20, (2, 3))]
+    assert list(lane.eligible) == [(0, ()), (12, (3,)), (20, ())]
     assert [lane.high_watermarks[0], lane.high_watermarks[-1]] == [(0, 0), (49, 1960)]
     assert [*lane.unclean_s, *other.unclean_s] == [21]
 
@@ -112,6 +114,7 @@ def test_the_page_shows_both_beside_the_faults(tmp_path: Path) -> None:
     assert "orders-0: n1 leads in epoch 1 from 0.00 s" in text
     assert "orders-0: n3 in sync from 0.00 s to 12.00 s" in text
     assert "orders-0: n3 in sync from 20.00 s to" in text
+    assert "orders-0: n3 eligible to lead from 12.00 s to 20.00 s" in text
     assert "orders-0: at 21.00 s a replica was elected that was not in sync" in text
     assert "orders-1: member 7 from -1.00 s to 25.00 s, which it lost" in text
     assert "orders-0: a commit of 11 at 11.00 s was not acknowledged" in text

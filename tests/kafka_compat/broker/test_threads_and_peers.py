@@ -4,6 +4,7 @@ import random
 from contextlib import closing
 from typing import Any
 
+import attrs
 import trio
 
 from kafka_compat.broker.peers import PeerClient, PeerFailed
@@ -15,7 +16,7 @@ from raft.disk_thread import DiskThread
 from raft.net.reactor import Reactor
 from raft.net.running_clock import RunningClock
 from tests.kafka_compat.broker.cluster import free_ports
-from tests.kafka_compat.broker.world import world
+from tests.kafka_compat.broker.world import OWN, world
 
 
 def test_work_is_done_in_order_and_its_errors_are_given_to_the_loop() -> None:
@@ -79,3 +80,19 @@ def test_high_watermarks_are_reported_at_intervals_and_those_of_leaders_only() -
         reporter.replica(hosted, HighWatermarkMoved(5))
         reporter.forget(hosted)
         assert reporter.deadline == float("inf")
+
+
+def test_a_changed_isr_or_elr_is_reported_once_with_both() -> None:
+    events: list[tuple[list[int], list[int]]] = []
+    with world() as broker:
+        broker.topic("t", replicas=(OWN, 2))
+        reporter = Reporter(broker.context, lambda name, **fields: events.append((fields["isr"], fields["elr"])))
+        partition = TopicPartition("t", 0)
+        hosted = broker.replicas.hosted[partition]
+        whole = broker.context.image.partition(partition)
+        assert whole is not None
+        shrunk = attrs.evolve(whole, isr=(OWN,), elr=(2,))
+        for state in (whole, shrunk, shrunk, attrs.evolve(shrunk, elr=()), whole):
+            reporter.state(hosted, state)
+        assert events == [([OWN, 2], []), ([OWN], [2]), ([OWN], []), ([OWN, 2], [])]
+        assert (reporter.shrinks, reporter.expands) == (1, 1)

@@ -40,7 +40,11 @@ def test_a_line_without_its_fields_is_told_apart(event: dict[str, Any]) -> None:
 
 def test_leaders_isrs_and_high_watermarks_are_kept_in_order(tmp_path: Path) -> None:
     lines = {
-        1: [{**LED, "isr": [1, 3], "t_ns": 5}, {**LED, "topic": "other", "isr": [], "t_ns": 6}, {**LED, "isr": [1]}],
+        1: [
+            {**LED, "isr": [1, 3], "elr": [2], "t_ns": 5},
+            {**LED, "topic": "other", "isr": [], "t_ns": 6},
+            {**LED, "isr": [1]},
+        ],
         3: [{"event": "high_watermark", "topic": "log", "partition": 2, "offset": 8, "t_ns": 2}],
     }
     for node, events in lines.items():
@@ -50,6 +54,7 @@ def test_leaders_isrs_and_high_watermarks_are_kept_in_order(tmp_path: Path) -> N
     states_of(tmp_path / "nodes", "log").write(tmp_path)
     states = read_states(tmp_path)
     assert states is not None
-    assert states["t_ns"].tolist() == [2, 5, 5]
-    assert states["kind"].tolist() == [StateKind.HIGH_WATERMARK, StateKind.LEADER, StateKind.ISR]
-    assert states["value"].tolist() == [8, 1, mask_of([1, 3])]
+    assert states["t_ns"].tolist() == [2, 5, 5, 5]
+    expected = [StateKind.HIGH_WATERMARK, StateKind.LEADER, StateKind.ISR, StateKind.ELIGIBLE]
+    assert states["kind"].tolist() == expected
+    assert states["value"].tolist() == [8, 1, mask_of([1, 3]), mask_of([2])]
