@@ -198,7 +198,7 @@ class Broker:
         )
         self._failed = False
         self._group: RaftGroup | None = None
-        clock.on_stall = self._parts.registration.hurry  # the controller has not seen a heartbeat meanwhile
+        clock.on_stall = self._parts.registration.resume  # the controller has not seen a heartbeat meanwhile
         self._rounds = Rounds(reactor, (self._parts,), clock)
         self._ports = Ports(reactor, ports, self._parts, plan.settings, tell)
 

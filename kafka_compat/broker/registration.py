@@ -66,6 +66,12 @@ class Registration:
             else:
                 self._beat(now)
 
+    def resume(self) -> None:
+        """Take note that this process stood still: its session may have ended meanwhile, until a heartbeat is answered."""
+        if self._registered:
+            self._context.confirmed_until = -NEVER
+        self.hurry()
+
     def hurry(self) -> None:
         """Send the next heartbeat with the answer to the present one: a new controller, or a wish to shut down."""
         self._hurries = True
@@ -128,6 +134,7 @@ class Registration:
 
         def on_answer(answer: BrokerHeartbeatResponse) -> None:
             if self._awaits_answer and self._beats == number:
+                self._confirm(answer, now)
                 self._pause(answer)
 
         context.controller.heartbeat(
@@ -146,6 +153,12 @@ class Registration:
                 wants_shutdown=self.wants_shutdown,
             )
             self._node.heartbeat(None, own, on_answer)
+
+    def _confirm(self, answer: BrokerHeartbeatResponse, sent: float) -> None:
+        """Learn from the answer to a heartbeat how long no other broker takes over what this one leads."""
+        is_served = not answer.error_code and not answer.is_fenced
+        session_s = self._context.settings.seconds("broker.session.timeout.ms")
+        self._context.confirmed_until = sent + session_s if is_served else -NEVER
 
     def _pause(self, answer: BrokerHeartbeatResponse | None) -> None:
         """Wait before the next heartbeat; `answer` is None if there was none in time."""

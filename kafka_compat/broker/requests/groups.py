@@ -163,7 +163,7 @@ class GroupApiRequests:
 
     def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond, guard: int = 0) -> None:
         topic = self._context.image.topics.get(OFFSETS_TOPIC)
-        if topic is None:
+        if topic is None or (isinstance(request, OffsetFetchRequest) and not self._may_answer(request)):
             respond(self._without_topic(call.version, request))
             return
         parts = split_request(request, call.version, len(topic.partitions), self._coordinators.led)
@@ -183,9 +183,16 @@ class GroupApiRequests:
             if not self._coordinators.request(partition, self._make_arrival(call, part, guard), on_response):
                 on_response(error_response(call.version, part, KafkaErrorCode.NOT_COORDINATOR))
 
+    def _may_answer(self, request: OffsetFetchRequest) -> bool:
+        """Returns False if the newest commit may be with another coordinator, for readers whom an old one would mislead.
+
+        Who transforms in transactions (KIP-447) goes on from what is answered here, and would do the same work twice.
+        """
+        return not request.require_stable or self._context.is_confirmed()
+
     @staticmethod
     def _without_topic(version: int, request: GroupRequest) -> GroupResponse:
-        """Refuse a request while the offsets topic is missing: the client should look for its coordinator first."""
+        """Refuse a request without a coordinator that may answer: the client should look for it first."""
         return error_response(version, request, KafkaErrorCode.NOT_COORDINATOR)
 
     def _make_arrival(

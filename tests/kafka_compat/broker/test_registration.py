@@ -11,13 +11,17 @@ from kafka_compat.broker.registration import (
     SHUTDOWN_HEARTBEAT_S,
     Registration,
 )
+from kafka_compat.broker.requests.groups import GroupApiRequests
 from kafka_compat.controller.commands import Registered
+from kafka_compat.model import OFFSETS_TOPIC
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatResponse
+from kafka_compat.protocol.apis.offset_fetch import OFFSET_FETCH, OffsetFetchRequest, OffsetFetchTopic
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
-from tests.kafka_compat.broker.world import world
+from tests.kafka_compat.broker.world import ask, world
 
 INTERVAL_S = 2.0
+SESSION_S = 9.0
 NEVER = float("inf")
 SERVED = BrokerHeartbeatResponse(error_code=0, is_caught_up=True, is_fenced=False, should_shut_down=False)
 FENCED = evolve(SERVED, is_fenced=True)
@@ -164,3 +168,48 @@ def test_a_process_registers_again_if_an_earlier_one_was_registered_after_it(con
     conversation.commands[-1](Registered(9))
     conversation.wait()
     assert (len(conversation.commands), len(conversation.beats)) == (2, 1)
+
+
+def test_leadership_is_confirmed_for_a_session_from_the_heartbeat_that_was_answered(conversation: Conversation) -> None:
+    conversation.register()
+    sent = conversation.now
+    conversation.now += 0.3
+    conversation.answer(SERVED)
+    conversation.now = sent + SESSION_S
+    assert conversation.context.is_confirmed()
+    conversation.now += 0.001
+    assert not conversation.context.is_confirmed()
+
+
+@pytest.mark.parametrize("response", [FENCED, BrokerHeartbeatResponse(error_code=KafkaErrorCode.STALE_BROKER_EPOCH)])
+def test_leadership_is_not_confirmed_once_the_broker_is_fenced_or_stood_still(
+    conversation: Conversation, response: BrokerHeartbeatResponse
+) -> None:
+    conversation.register()
+    conversation.answer(response)
+    assert not conversation.context.is_confirmed()
+    conversation.wait()
+    conversation.answer(SERVED)
+    assert conversation.context.is_confirmed()
+    conversation.registration.resume()
+    assert not conversation.context.is_confirmed()
+
+
+def test_an_unconfirmed_coordinator_gives_transactions_no_positions() -> None:
+    """They would go on from a commit that another coordinator has replaced."""
+    with world() as made:
+        made.topic(OFFSETS_TOPIC)
+        made.pump()
+        made.coordinators.groups.pump(made.now)
+        groups = GroupApiRequests(made.context, made.coordinators.groups, None)  # type: ignore[arg-type]
+        topics = (OffsetFetchTopic(name="t", partition_indexes=(0,)),)
+        plain = OffsetFetchRequest(group_id="g", topics=topics)
+        stable = evolve(plain, require_stable=True)
+        for request, confirmed_until, error in (
+            (stable, made.now, KafkaErrorCode.NONE),
+            (stable, made.now - 1, KafkaErrorCode.NOT_COORDINATOR),
+            (plain, made.now - 1, KafkaErrorCode.NONE),
+        ):
+            made.context.confirmed_until = confirmed_until
+            asked = ask(groups.offset_fetch, OFFSET_FETCH, 7, request)
+            assert asked.answer.error_code == error
