@@ -22,6 +22,7 @@ from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
 from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
+from tests.mutants.transaction_judge_bugs import TRANSACTION_JUDGE_BUGS
 from tests.mutants.trust_bugs import TRUST_BUGS
 
 CORE = "raft.core"
@@ -626,6 +627,7 @@ ALL: Sequence[Mutant] = (
     *SHELL,
     *CHECKER,
     *HARNESS,
+    *TRANSACTION_JUDGE_BUGS,
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,

@@ -268,6 +268,17 @@ def authorize(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def judge_transactions(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the judge of transactions, of what it records, and of what it has found."""
+    return _failing(
+        "transactions",
+        "tests/jepsen_like/checker/transactions/test_check.py",
+        "tests/jepsen_like/systems/kafka/test_transactor.py",
+        "tests/kafka_compat/broker/test_produce.py",
+        "tests/kafka_compat/broker/test_registration.py",
+    )
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -425,6 +436,7 @@ JUDGES: Mapping[str, Judge] = {
     "rocketmq-store": store_for_rocketmq,
     "floors": reach_floors,
     "lies": told_lies,
+    "transactions": judge_transactions,
     "retention": let_go,
     "checker": check,
     "refusals": refuse,

@@ -11,7 +11,9 @@ so. With any other answer to a commit, an abort afterwards too, its outcome is u
 
 import functools
 import itertools
+import queue
 import random
+import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -27,7 +29,7 @@ from jepsen_like.workload.client_rows import FoundRow, InitRow, PositionRow, Tra
 from jepsen_like.workload.payload import decode_value, encode_value
 
 ANSWER_WITHIN_S: Final = 3.0
-PATIENCE_S: Final = 12.0
+PATIENCE_S: Final = 8.0
 """A step that may be tried again is given up after this time, and with it the producer."""
 FINAL_WITHIN_S: Final = 18.0
 BACK_OFF_S: Final = 0.05
@@ -150,18 +152,12 @@ class Transactor:
     def _patiently(self, step: Callable[[], object]) -> KafkaError | None:
         """Carry a step out, again where its error allows it. Returns the error that ended it, None for success."""
         deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                step()
-            except (KafkaException, SystemError) as problem:
-                error = _error_of(problem)
-                if error.fatal() or error.txn_requires_abort() or not error.retriable():
-                    return error
-                if time.monotonic() > deadline:
-                    return error
-                time.sleep(BACK_OFF_S)
-            else:
-                return None
+        while (error := _carry_out(step)) is not None:
+            is_over = error.fatal() or error.txn_requires_abort() or not error.retriable()
+            if is_over or time.monotonic() > deadline:
+                return error
+            time.sleep(BACK_OFF_S)
+        return None
 
     # ---------------------------------------------------------------- a transaction
 
@@ -318,6 +314,26 @@ class Transactor:
             self._pipe.flush(force=True)
         self._pipe.flush(force=True)
         self._pipe.say(FINAL, is_done, {})
+
+
+def _carry_out(step: Callable[[], object]) -> KafkaError | None:
+    """Returns the error with which a call of librdkafka ends; a fatal one if it does not end, which its time-outs do not ensure."""
+    ended: queue.SimpleQueue[KafkaError | None] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            step()
+        except (KafkaException, SystemError) as problem:
+            ended.put(_error_of(problem))
+        else:
+            ended.put(None)
+
+    # The thread of a call that never ends holds its producer, whose destruction would not end either.
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        return ended.get(timeout=2 * PATIENCE_S)
+    except queue.Empty:
+        return KafkaError(KafkaError._TIMED_OUT, "a call did not end", True)
 
 
 def _error_of(problem: Exception) -> KafkaError:
