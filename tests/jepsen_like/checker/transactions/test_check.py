@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.engine.spark import SparkEngine
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.history.ops import NONE, READ_COMMITTED, READ_UNCOMMITTED, ErrorCode, Outcome
@@ -367,14 +366,3 @@ def test_partitions_that_nothing_looked_at_in_the_end_leave_a_run_undecided(tmp_
     verdict = check_run(tmp_path, Model.TRANSACTIONS, Engine.LOCAL)
     assert verdict.valid is None
     assert "partition 0 has neither a final read nor final logs" in str(verdict.reasons)
-
-
-def test_spark_finds_the_same(tmp_path: Path, spark: SparkEngine) -> None:
-    run = Run.sound()
-    lose_half(run)
-    read_aborted(run)
-    run.write(tmp_path)
-    here = check_run(tmp_path, Model.TRANSACTIONS, Engine.LOCAL)
-    there = check_run(tmp_path, Model.TRANSACTIONS, Engine.SPARK, worker=spark)
-    assert attrs.evolve(there, engine=Engine.LOCAL) == here
-    assert there.valid is False
