@@ -50,15 +50,10 @@ class Context:
     knows_members: bool = False
     """True if brokers prove who they are. Without a secret, what a request claims is believed."""
 
-    confirmed_until: float = float("inf")
-    """The time until which no other broker can lead what this one leads: its session, from its newest heartbeat that was
-    answered. Until the first answer it leads nothing.
-    """
-
     def is_confirmed(self) -> bool:
         """Returns True if this broker surely leads what its image states: a paused or cut off one may not know better."""
         now = self.clock()  # which notices a stall, and that ends the session
-        return now <= self.confirmed_until
+        return now <= self.controller.confirmed_until
 
     def may_speak_for(self, call: ClientCall, broker: int) -> bool:
         """Returns True if the other end of this connection is that broker, False if it has proven nothing.

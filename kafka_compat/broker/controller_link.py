@@ -98,6 +98,10 @@ class ControllerLink:
         """Set once it is open."""
         self.applied: Callable[[], int] = lambda: MAX_INDEX
         """The index of the last command that this broker has applied."""
+        self.confirmed_until = float("inf")
+        """No other broker leads before this time what this one leads: the end of its session, counted from the newest
+        heartbeat that was answered. Before the first answer it leads nothing.
+        """
         self._cluster_id = cluster_id
         self._broker_id = broker_id
         self._peers = peers

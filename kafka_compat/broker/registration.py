@@ -69,7 +69,7 @@ class Registration:
     def resume(self) -> None:
         """Take note that this process stood still: its session may have ended meanwhile, until a heartbeat is answered."""
         if self._registered:
-            self._context.confirmed_until = -NEVER
+            self._context.controller.confirmed_until = -NEVER
         self.hurry()
 
     def hurry(self) -> None:
@@ -158,7 +158,7 @@ class Registration:
         """Learn from the answer to a heartbeat how long no other broker takes over what this one leads."""
         is_served = not answer.error_code and not answer.is_fenced
         session_s = self._context.settings.seconds("broker.session.timeout.ms")
-        self._context.confirmed_until = sent + session_s if is_served else -NEVER
+        self._context.controller.confirmed_until = sent + session_s if is_served else -NEVER
 
     def _pause(self, answer: BrokerHeartbeatResponse | None) -> None:
         """Wait before the next heartbeat; `answer` is None if there was none in time."""

@@ -210,6 +210,6 @@ def test_an_unconfirmed_coordinator_gives_transactions_no_positions() -> None:
             (stable, made.now - 1, KafkaErrorCode.NOT_COORDINATOR),
             (plain, made.now - 1, KafkaErrorCode.NONE),
         ):
-            made.context.confirmed_until = confirmed_until
+            made.context.controller.confirmed_until = confirmed_until
             asked = ask(groups.offset_fetch, OFFSET_FETCH, 7, request)
             assert asked.answer.error_code == error
