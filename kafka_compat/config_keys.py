@@ -16,6 +16,8 @@ from kafka_compat.stored_form import CODECS, PRODUCER
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
+RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+"""Sends consumers to a replica in their own rack (KIP-392)."""
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 3_600_000
 
@@ -279,6 +281,13 @@ BROKER_KEYS: Final = _table(
         "How long a silent controller is trusted; each broker waits between it and twice as long before it campaigns.",
         least=50,
         most=HOUR_MS,
+    ),
+    ConfigKey(
+        "replica.selector.class",
+        ConfigKind.STRING,
+        None,
+        "The choice of the replica that a consumer with a rack reads from; without one, the leader.",
+        choices=(RACK_AWARE, "org.apache.kafka.common.replica.LeaderSelector"),
     ),
     ConfigKey("broker.rack", ConfigKind.STRING, None, "The rack of this broker, for the placement of replicas."),
     _flag("controlled.shutdown.enable", "true", "Whether a broker hands its leaderships over before it ends."),
@@ -549,7 +558,7 @@ _KAFKA_ONLY: Final = _names(
     "num.recovery.threads.per.data.dir num.replica.alter.log.dirs.threads num.replica.fetchers offsets.load.buffer.size "
     "offsets.topic.compression.codec process.roles producer.id.expiration.check.interval.ms "
     "queued.max.requests quota.window.num quota.window.size.seconds remote.log.storage.system.enable "
-    "replica.fetch.min.bytes replica.selector.class replica.socket.receive.buffer.bytes request.timeout.ms "
+    "replica.fetch.min.bytes replica.socket.receive.buffer.bytes request.timeout.ms "
     "sasl.mechanism.inter.broker.protocol "
     "socket.listen.backlog.size socket.receive.buffer.bytes socket.send.buffer.bytes transaction.two.phase.commit.enable "
     "zookeeper.connect"

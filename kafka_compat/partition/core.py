@@ -179,6 +179,10 @@ class PartitionReplica:
         """The end of the records whose transactions are decided and committed."""
         return self.log.last_stable_offset
 
+    def nearest_replica(self, near: frozenset[int], offset: int) -> int | None:
+        """Returns the replica from which a consumer near these brokers should read; None if this one does not lead."""
+        return self.role.nearest_replica(near, offset) if isinstance(self.role, LeaderReplica) else None
+
     @property
     def deadline(self) -> float:
         """The time at which `TimePassed` is due next; infinity if nothing waits for time."""
@@ -254,6 +258,9 @@ class PartitionReplica:
 
     def _request(self, now: float, event: LeaderRequest, out: list[Effect]) -> None:
         role = self.role
+        if isinstance(role, FollowerReplica) and isinstance(event, ConsumerFetch) and event.follower_answers:
+            role.consumer_fetch(event, out)
+            return
         if not isinstance(role, LeaderReplica):
             self._refuse(event, out)
             return

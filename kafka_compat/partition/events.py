@@ -89,6 +89,8 @@ class ConsumerFetch:
     leader_epoch: int = NO_EPOCH
     last_fetched_epoch: int = NO_EPOCH
     read_committed: bool = False
+    follower_answers: bool = False
+    """True if a follower may answer, as clients of Fetch 11 and later expect (KIP-392)."""
 
 
 @frozen

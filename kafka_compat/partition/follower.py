@@ -19,6 +19,7 @@ import attrs
 
 from kafka_compat.model import NO_EPOCH, NO_LEADER
 from kafka_compat.partition.effects import (
+    AnswerFetch,
     AppendBatches,
     Effect,
     FetchFrom,
@@ -27,8 +28,9 @@ from kafka_compat.partition.effects import (
     StopFetching,
     TruncateLog,
 )
-from kafka_compat.partition.events import FetchAnswered
-from kafka_compat.partition.model import EpochEnd
+from kafka_compat.partition.events import ConsumerFetch, FetchAnswered
+from kafka_compat.partition.leader import epoch_error
+from kafka_compat.partition.model import NO_OFFSET, EpochEnd
 from kafka_compat.partition.replica_log import ReplicaContext
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
@@ -65,6 +67,37 @@ class FollowerReplica:
             return
         self.fetching_from = log.log_end
         out.append(FetchFrom(self.leader, self.epoch, log.log_end, log.epochs.last, log.log_start))
+
+    def consumer_fetch(self, event: ConsumerFetch, out: list[Effect]) -> None:
+        """Answer a consumer with batches that are known to be committed (KIP-392); it never waits here.
+
+        A position beyond this log is out of range, although the leader may have it: the client then asks the leader.
+        """
+        log, offset = self.context.log, event.fetch_offset
+        error, diverging = KafkaErrorCode.NONE, None
+        if event.leader_epoch != NO_EPOCH:
+            error = epoch_error(self.epoch, event.leader_epoch)
+        if error is KafkaErrorCode.NONE and not log.log_start <= offset <= log.log_end:
+            error = KafkaErrorCode.OFFSET_OUT_OF_RANGE
+        if error is KafkaErrorCode.NONE and event.last_fetched_epoch != NO_EPOCH:
+            end = log.epochs.end_of(event.last_fetched_epoch, log.log_end)
+            if end.epoch < event.last_fetched_epoch or end.end_offset < offset:
+                diverging = end
+        limit = log.last_stable_offset if event.read_committed else log.high_watermark
+        start = NO_OFFSET if error is not KafkaErrorCode.NONE or diverging is not None else offset
+        end_offset = NO_OFFSET if start == NO_OFFSET else max(limit, start)
+        out.append(
+            AnswerFetch(
+                event.token,
+                error,
+                start,
+                end_offset,
+                log.high_watermark,
+                log.log_start,
+                diverging,
+                log.last_stable_offset,
+            )
+        )
 
     def stop(self, out: list[Effect]) -> None:
         """Another leadership begins."""

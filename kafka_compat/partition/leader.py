@@ -282,6 +282,21 @@ class LeaderReplica:
             )
             self._answer_or_wait(waiting, self._limit_of(waiting), self.waits.consumers, now, out)
 
+    def nearest_replica(self, near: frozenset[int], offset: int) -> int:
+        """Returns the replica from which a consumer near these brokers should read at `offset` (KIP-392).
+
+        It is the leader, unless the leader is none of them and a member of the ISR has the offset.
+        """
+        own = self._context.broker_id
+        if own in near:
+            return own
+        having = [
+            follower
+            for replica, follower in sorted(self.followers.items())
+            if replica in near and replica in self.isr.committed and follower.log_start <= offset <= follower.log_end
+        ]
+        return max(having, key=lambda follower: follower.log_end).replica if having else own
+
     def _limit_of(self, fetch: WaitingFetch) -> int:
         """Returns the end of what a consumer may read."""
         return self._log.last_stable_offset if fetch.read_committed else self._log.high_watermark

@@ -74,7 +74,13 @@ def check(key: ConfigKey, value: str) -> str:
 
 UNSET = {
     *("broker.rack", "log.retention.ms", "log.retention.minutes", "log.roll.ms"),
-    *("listeners", "advertised.listeners", "inter.broker.listener.name", "security.inter.broker.protocol"),
+    *(
+        "listeners",
+        "advertised.listeners",
+        "inter.broker.listener.name",
+        "replica.selector.class",
+        "security.inter.broker.protocol",
+    ),
     *("ssl.keystore.location", "ssl.truststore.location"),
 }
 

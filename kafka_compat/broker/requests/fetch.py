@@ -19,6 +19,7 @@ from kafka_compat.broker.access import Access
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
+from kafka_compat.config_keys import RACK_AWARE
 from kafka_compat.model import NO_EPOCH, TopicPartition
 from kafka_compat.partition.effects import AnswerFetch
 from kafka_compat.partition.events import ConsumerFetch, FollowerFetch
@@ -43,7 +44,7 @@ from raft.net.handlers import serves
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
-CONSUMER = -1
+CONSUMER = NO_REPLICA = -1
 DEBUG_CONSUMER = -2
 READ_COMMITTED = 1
 """The isolation level of a reader that sees no transaction before its end, and none that was aborted (KIP-98)."""
@@ -51,6 +52,8 @@ FOLLOWER_SESSIONS_MAX = 16
 """Sessions of one follower at once; those of a connection that is lost end a little later."""
 SESSION_KEPT_S = 120.0
 """A session that was unused for this time may make room for a new one."""
+FROM_FOLLOWER_VERSION = 11
+"""From this version of Fetch consumers may read from followers (KIP-392)."""
 METADATA_WAIT_S = 0.5
 """The time before a follower gets an error for an unknown partition: the follower may learn about a new topic first."""
 _NO_RECORDS = b""
@@ -113,8 +116,11 @@ class FetchSession:
             self._note(hosted, wakes=True)
 
     def on_moved(self, hosted: LocalReplica) -> None:
-        """See `Watcher`: a consumer may read on; a follower learns of it with the next answer."""
-        self._note(hosted, wakes=self.follower == CONSUMER)
+        """See `Watcher`: a consumer may read on.
+
+        A follower learns of it with the next answer, or at once where consumers read from followers (KIP-392).
+        """
+        self._note(hosted, wakes=self.follower == CONSUMER or self.fetches.is_rack_aware)
 
     def on_changed(self, hosted: LocalReplica) -> None:
         """See `Watcher`."""
@@ -178,6 +184,7 @@ class FetchRequests:
         self._sessions_of: dict[SocketConnection[Any], dict[FetchSession, None]] = {}
         self._strangers: dict[FetchSession, None] = {}
         """Followers that wait for a partition that this broker does not know."""
+        self.is_rack_aware = context.settings.text("replica.selector.class") == RACK_AWARE
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     # ---------------------------------------------------------------- requests
@@ -395,16 +402,17 @@ class FetchRequests:
         by_topic: dict[tuple[bytes, str], list[FetchPartitionResponse]] = {}
         for partition, response in found:
             has_data = bool(response.records)
+            is_sent_on = response.preferred_read_replica != NO_REPLICA
             partition.failed = bool(response.error_code)
             diverges = response.diverging_epoch.epoch != NO_EPOCH
             changed = (
                 response.high_watermark != partition.high_watermark or response.log_start_offset != partition.log_start
             )
-            if fetch.full or has_data or partition.failed or changed or diverges:
+            if fetch.full or has_data or partition.failed or changed or diverges or is_sent_on:
                 partition.high_watermark = response.high_watermark
                 partition.log_start = response.log_start_offset
                 by_topic.setdefault(partition.key[:2], []).append(response)
-            if partition.failed or diverges or has_data:
+            if partition.failed or diverges or has_data or is_sent_on:
                 partition.forget_sent()  # the client may take nothing else from such an answer: it may have had the data
             if has_data:
                 # There may be more of it behind what was read.
@@ -450,9 +458,12 @@ class FetchRequests:
         if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
             return _empty(partition, hosted), 0, False  # the metadata is on its way
         partition.looked_at = now
-        answer = self._ask(session, fetch.request, hosted, asked)
+        answer = self._ask(session, fetch.call.version, fetch.request, hosted, asked)
         if answer.error or answer.diverging is not None:
             return self._build_refusal(hosted, partition, answer), 0, True
+        nearer = self._find_nearer(fetch, hosted, asked.fetch_offset)
+        if nearer is not None:
+            return self._build_preference(partition, answer, nearer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
         if answer.start < answer.end and not (room > 0 or is_first):
@@ -477,7 +488,32 @@ class FetchRequests:
             aborted_transactions=aborted,
             records=records,
         )
-        return response, size, False
+        # A follower that serves consumers should learn of the high watermark at once.
+        is_late = session.follower >= 0 and self.is_rack_aware and answer.high_watermark != partition.high_watermark
+        return response, size, is_late
+
+    def _find_nearer(self, fetch: Fetch, hosted: LocalReplica, offset: int) -> int | None:
+        """Returns the follower in the rack of this consumer that it should read from, or None to read here."""
+        rack = fetch.request.rack_id
+        if not (rack and self.is_rack_aware and fetch.session.follower == CONSUMER and hosted.leads):
+            return None
+        brokers = self._context.image.brokers.values()
+        near = frozenset(each.id for each in brokers if each.rack == rack and each.active)
+        found = hosted.decider.nearest_replica(near, offset)
+        return None if found == self._context.broker_id else found
+
+    @staticmethod
+    def _build_preference(partition: SessionPartition, answer: AnswerFetch, nearer: int) -> FetchPartitionResponse:
+        return FetchPartitionResponse(
+            partition_index=partition.asked.partition,
+            error_code=KafkaErrorCode.NONE,
+            high_watermark=answer.high_watermark,
+            last_stable_offset=answer.last_stable,
+            log_start_offset=answer.log_start,
+            aborted_transactions=None,
+            preferred_read_replica=nearer,
+            records=_NO_RECORDS,
+        )
 
     def _may_fetch(self, access: Access, version: int, request: FetchRequest) -> bool:
         """Returns True unless this is a follower's fetch, or uses a follower's session, and the caller is no broker."""
@@ -521,7 +557,7 @@ class FetchRequests:
         return None, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _ask(
-        self, session: FetchSession, request: FetchRequest, hosted: LocalReplica, asked: FetchPartition
+        self, session: FetchSession, version: int, request: FetchRequest, hosted: LocalReplica, asked: FetchPartition
     ) -> AnswerFetch:
         if session.follower == DEBUG_CONSUMER:
             return _everything(hosted, asked.fetch_offset)
@@ -548,6 +584,7 @@ class FetchRequests:
                 asked.current_leader_epoch,
                 asked.last_fetched_epoch,
                 request.isolation_level == READ_COMMITTED,
+                version >= FROM_FOLLOWER_VERSION,
             )
         self._replicas.step(hosted, event)
         (answer,) = answers  # a fetch that does not wait is answered within its step

@@ -89,6 +89,7 @@ class Cluster:
     async def _run(self, number: int, task_status: trio.TaskStatus[None]) -> None:
         founders = {each: address for each, address in self.addresses.items() if each not in self.joined}
         peers = self.joined.get(number, founders)
+        given = [f"{name}={value.replace('{broker}', str(number))}" for name, value in self.settings.items()]
         plan = BrokerPlan(
             cluster_id="c",
             broker_id=number,
@@ -96,7 +97,7 @@ class Cluster:
             data="data",
             peers={each: address for each, address in peers.items() if each != number},
             joins=number in self.joined,
-            settings=Settings.from_assignments([f"{name}={value}" for name, value in self.settings.items()]),
+            settings=Settings.from_assignments(given),
             secret=self.secret,
         )
         ended = trio.Event()
@@ -215,7 +216,7 @@ class Client:
 
 @asynccontextmanager
 async def cluster(count: int = 3, **settings: str) -> AsyncIterator[Cluster]:
-    """A cluster whose brokers all serve."""
+    """A cluster whose brokers all serve. `{broker}` in a setting is the id of each."""
     async with trio.open_nursery() as nursery:
         made = Cluster(nursery, count, {name.replace("_", "."): value for name, value in settings.items()})
         for broker in made.addresses:

@@ -7,6 +7,7 @@ import attrs
 import pytest
 import trio
 
+from kafka_compat.config_keys import RACK_AWARE
 from kafka_compat.model import NO_LEADER
 from kafka_compat.protocol.api import RequestHeader
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchRequest, FetchTopic
@@ -17,7 +18,7 @@ from kafka_compat.protocol.apis.produce import PRODUCE, ProducePartition, Produc
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records
 from raft.net.running_clock import RunningClock
-from tests.kafka_compat.broker.cluster import Cluster, cluster
+from tests.kafka_compat.broker.cluster import Client, Cluster, cluster
 
 NONE = KafkaErrorCode.NONE
 
@@ -65,6 +66,32 @@ async def test_with_before_ack_a_power_cut_of_all_brokers_loses_nothing() -> Non
         async with brokers.client(leader) as client:
             assert (await client.produce("t", b"after"))[0] is NONE
             assert await client.values("t") == [b"0", b"1", b"2", b"3", b"4", b"after"]
+
+
+async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there_what_is_committed() -> None:
+    async with cluster(broker_rack="rack-{broker}", replica_selector_class=RACK_AWARE) as brokers:
+        async with brokers.client(1) as client:
+            assert await client.create("t", 3) is NONE
+        await brokers.until(lambda: brokers.knows("t"))
+        leader = brokers.state("t").leader
+        follower = next(each for each in (1, 2, 3) if each != leader)
+        async with brokers.client(leader) as client, brokers.client(follower) as near:
+            assert (await client.produce("t", b"0"))[0] is NONE
+            await brokers.until(lambda: len(brokers.state("t").isr) == 3)
+
+            async def read(reader: Client, version: int, rack: str) -> tuple[int, int, int]:
+                partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+                topic = FetchTopic(topic="t", partitions=(partition,))
+                request = FetchRequest(max_wait_ms=5_000, min_bytes=1, topics=(topic,), rack_id=rack)
+                found = (await reader.ask(FETCH, version, request)).responses[0].partitions[0]
+                return found.error_code, found.preferred_read_replica, len(found.records)
+
+            assert (await read(client, 12, f"rack-{follower}"))[1:] == (follower, 0)
+            for rack in ("", f"rack-{leader}", "elsewhere"):
+                assert (await read(client, 12, rack))[1] == -1
+            error, preferred, size = await read(near, 12, f"rack-{follower}")
+            assert (error, preferred, size > 0) == (NONE, -1, True)
+            assert (await read(near, 10, ""))[0] == KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_controlled_shutdown_moves_leaderships_first() -> None:

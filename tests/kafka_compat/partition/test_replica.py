@@ -25,6 +25,7 @@ from kafka_compat.partition.effects import (
 from kafka_compat.partition.events import (
     AlterPartitionAnswered,
     BrokersChanged,
+    ConsumerFetch,
     FetchAnswered,
     Flushed,
     FollowerFetch,
@@ -362,3 +363,43 @@ def test_a_follower_keeps_to_its_own_retention() -> None:
 def test_a_log_out_of_order_is_refused() -> None:
     with pytest.raises(ValueError, match="a log from 5 to 3"):
         replica(recovered=RecoveredReplica(5, 3))
+
+
+# ---------------------------------------------------------------- consumers of followers (KIP-392)
+
+
+@pytest.mark.parametrize(
+    ("offset", "fields", "error", "end"),
+    [
+        pytest.param(0, {}, KafkaErrorCode.NONE, 6, id="up to the high watermark that it knows"),
+        pytest.param(8, {}, KafkaErrorCode.NONE, 8, id="nothing above it"),
+        pytest.param(11, {}, KafkaErrorCode.OFFSET_OUT_OF_RANGE, -1, id="beyond the log"),
+        pytest.param(0, {"leader_epoch": 3}, KafkaErrorCode.FENCED_LEADER_EPOCH, -1, id="an older epoch"),
+        pytest.param(0, {"leader_epoch": 5}, KafkaErrorCode.UNKNOWN_LEADER_EPOCH, -1, id="an epoch to come"),
+        pytest.param(0, {"follower_answers": False}, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, -1, id="an older client"),
+    ],
+)
+def test_a_follower_answers_consumers_with_what_it_knows_to_be_committed(
+    offset: int, fields: dict[str, object], error: KafkaErrorCode, end: int
+) -> None:
+    event = ConsumerFetch(1, offset, 0.0, **{"follower_answers": True, **fields})  # type: ignore[arg-type]
+    (answer,) = following().step(0.0, event)
+    assert isinstance(answer, AnswerFetch)
+    assert (answer.error, answer.end) == (error, end)
+
+
+def test_a_follower_says_where_a_consumer_left_its_log() -> None:
+    event = ConsumerFetch(1, 8, 0.0, last_fetched_epoch=2, follower_answers=True)
+    (answer,) = following().step(0.0, event)
+    assert isinstance(answer, AnswerFetch)
+    assert answer.diverging == EpochEnd(1, 5)
+
+
+def test_consumers_are_sent_to_members_of_the_isr_that_have_their_offset() -> None:
+    leader = leading(isr=(1, 2))
+    leader.step(0.0, fetch(2, 9))
+    near = frozenset({2, 3})
+    assert [leader.nearest_replica(near, offset) for offset in (9, 10)] == [2, 1]
+    assert leader.nearest_replica(frozenset({1, 2}), 9) == 1
+    assert leader.nearest_replica(frozenset({3}), 9) == 1, "it is not in sync"
+    assert following().nearest_replica(near, 9) is None
