@@ -44,7 +44,7 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
 TRANSACTION_WITHIN_MS: Final = 8000
-FEEDERS, TWINS = 4, 2
+FEEDERS, TWINS = 6, 2
 """Producers of transactions that read nothing, each with a transactional id, and transformers that share one, of each input."""
 LAST_ACTS: Final = (SENDER, FEEDER, TRANSFORMER, READER, STABLE_READER)
 """The roles in the order of their last writes and reads."""

@@ -33,10 +33,10 @@ PATIENCE_S: Final = 8.0
 """A step that may be tried again is given up after this time, and with it the producer."""
 FINAL_WITHIN_S: Final = 18.0
 BACK_OFF_S: Final = 0.05
-AWAY_S: Final = (0.3, 2.0)
+AWAY_S: Final = (0.3, 1.5)
 """A producer that was fenced comes back after such a time."""
-RECORDS: Final = (2, 8)
-INPUTS_MAX: Final = 30
+RECORDS: Final = (2, 6)
+INPUTS_MAX: Final = 12
 POLL_S: Final = 0.05
 ABORTED_SHARE, REPLACED_SHARE = 0.12, 0.03
 FENCED: Final = frozenset(
