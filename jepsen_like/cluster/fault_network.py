@@ -104,6 +104,14 @@ class FaultNetwork:
             each.resets += sum(ended[link.name] for link in _links_of([each]))
         return sum(ended.values())
 
+    def lead_clients_to(self, addresses: Mapping[int, Address]) -> None:
+        """From now on the ways of clients end here, instead of at the nodes. Connections that end elsewhere are reset."""
+        for node, address in addresses.items():
+            link = self.clients[node]
+            if link.destination != address:
+                link.destination = address
+                link.reset()
+
     def heal(self) -> None:
         """Make every way clear."""
         for link in self.links:

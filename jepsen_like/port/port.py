@@ -18,6 +18,7 @@ import attrs
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import DumpWriter, HistoryWriter, KeepRule
+from jepsen_like.port.answers import Answers
 from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.observations import Observation
 from jepsen_like.port.scenario import NamedScenario
@@ -360,6 +361,10 @@ class System(abc.ABC):
         self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
     ) -> Control:
         """Returns the control that asks the running processes. `direct` leads past the faults; `can_answer`: neither ended nor paused."""
+
+    def answers(self, control: Control) -> Answers | None:
+        """Returns a proxy that answers on request; None if there is none for this system."""
+        return None
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """Returns what the load records with."""

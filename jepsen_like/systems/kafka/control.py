@@ -115,6 +115,14 @@ class KafkaControl(Control):
         )
         return ClusterView.of(answers)
 
+    async def topic_names(self) -> dict[bytes, str]:
+        """Returns the names of all topics by their ids, as far as a broker answers."""
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answers: Mapping[int, MetadataResponse] = await ask_each(
+            self._direct, lambda node: self._try(node, METADATA, METADATA_VERSION, request)
+        )
+        return {topic.topic_id: topic.name for answer in answers.values() for topic in answer.topics if topic.name}
+
     async def leaders(self) -> Mapping[Scope, Leadership]:
         """The leaders of what the load writes to, coordinators too; without a load all, and the controller."""
         view = await self.view()

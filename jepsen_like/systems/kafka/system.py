@@ -8,11 +8,13 @@ from typing import Any, ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter
+from jepsen_like.port.answers import Answers
 from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, Scope, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka import processes
+from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import (
     GROUP_WORKLOAD,
@@ -103,6 +105,11 @@ class KafkaAdapter(System):
     ) -> Control:
         """By Kafka's protocol."""
         return KafkaControl(access.cluster_id, direct, can_answer, certificates_in(access.tls))
+
+    def answers(self, control: Control) -> Answers:
+        """By the names of Kafka's APIs and errors."""
+        assert isinstance(control, KafkaControl)
+        return AnswerProxy(names=control.topic_names)
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""

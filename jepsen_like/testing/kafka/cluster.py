@@ -13,9 +13,14 @@ from pathlib import Path
 import trio
 
 from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.location import Site, open_proxies
+from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.port.answers import WrongAnswer
 from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, Wires
+from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
+from jepsen_like.systems.kafka.answers.rules import AnswerRule
 from jepsen_like.systems.kafka.batch_values import whole_batches
 from jepsen_like.systems.kafka.control import START, KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
@@ -75,6 +80,8 @@ class BreakableKafka(FaultyCluster):
         self.ledger = RecordLedger()
         self.tls = tls
         self._control = KafkaControl(CLUSTER_ID, direct, self._can_answer, certificates_in(tls))
+        self._direct = dict(direct)
+        self._answers = AnswerProxy(names=self._control.topic_names)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -118,6 +125,70 @@ class BreakableKafka(FaultyCluster):
     @abstractmethod
     async def wipe(self, *nodes: int) -> None:
         """Kill these brokers and take what they have of partitions away; they fetch it again once they are started."""
+
+    # ---------------------------------------------------------------- answers on request
+
+    async def answer(
+        self,
+        api: str,
+        *,
+        error: str | None = None,
+        delay: float | None = None,
+        disconnect: str | None = None,
+        times: int | None = 1,
+        call: int = 1,
+        client_id: str | None = None,
+        topic: str | None = None,
+    ) -> AnswerRule:
+        """Have clients' requests of this API answered by an `error`, `delay` seconds late, or not at all.
+
+        `error` is Kafka's name of one; no broker sees the request. With `delay` the broker's answer is late.
+        `disconnect="before"` ends the connection instead of serving the request, `"after"` once it has been served.
+        From the `call`-th request on, counted from now, this befalls `times` of them, or all with None; only those of
+        this `client_id` and that name this `topic`, if given. The result counts: `seen`, `done`. `heal` and `undo` end it.
+
+        The first call ends the clients' connections once, for they have to pass a proxy from then on. Raises `ValueError`
+        for a name or number that makes no sense, and for a cluster with TLS, which no proxy can read.
+        """
+        rule = AnswerRule.of(
+            api,
+            error=error,
+            delay=delay,
+            disconnect=disconnect,
+            times=times,
+            call=call,
+            client_id=client_id,
+            topic=topic,
+        )
+        if self.tls is not None:
+            raise WrongAnswer("answers need connections that a proxy can read; this cluster speaks TLS")
+        await self._answers.add(rule)
+        assert isinstance(self._wires, FaultNetwork)
+        self._wires.lead_clients_to({node: (LOOPBACK, self._answers.listen(at)) for node, at in self._direct.items()})
+        self.tell(0, "answer", rule=str(rule))
+        return rule
+
+    async def undo(self, rule: AnswerRule) -> None:
+        """End this wish: what it holds back arrives."""
+        self._answers.undo(rule)
+
+    def answers(self) -> list[AnswerRule]:
+        """Every wish so far with its counts, in their order."""
+        return list(self._answers.rules.rules)
+
+    async def heal(self) -> None:
+        """See `FaultyCluster.heal`; ends every wish of `answer`, too."""
+        self._answers.undo_all()
+        await super().heal()
+
+    @asynccontextmanager
+    async def _answering(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._answers.serve)
+            try:
+                yield
+            finally:
+                nursery.cancel_scope.cancel()
 
     # ---------------------------------------------------------------- promises
 
@@ -216,13 +287,14 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
         with papers_of(ids, tls=tls) as papers:
             async with open_proxies(ids) as site:
                 cluster = cls(ids, site, mode, random.Random(seed), papers)
-                try:
-                    await cluster.start()
-                    await cluster.wait_until_serving()
-                    yield cluster
-                finally:
-                    with trio.CancelScope(shield=True):
-                        await cluster._end(*cluster.nodes)
+                async with cluster._answering():
+                    try:
+                        await cluster.start()
+                        await cluster.wait_until_serving()
+                        yield cluster
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            await cluster._end(*cluster.nodes)
 
     def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker]:
         site = self._site
@@ -275,5 +347,6 @@ class ProcessKafka(DataProcesses, BreakableKafka):
             opening = open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls)
             async with opening as running:
                 cluster = cls(running)
-                await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
-                yield cluster
+                async with cluster._answering():
+                    await cluster.wait_until_serving(within_s=3 * PATIENCE_S)
+                    yield cluster

@@ -55,6 +55,9 @@ class _KafkaFace(FaultyFace[KafkaT_co]):
         """The test deleted this topic: `check` looks for nothing of it."""
         self._loop.living.ledger.forget(topic)
 
+    answer = blocking(BreakableKafka.answer)
+    undo = blocking(BreakableKafka.undo)
+    answers = blocking(in_loop(BreakableKafka.answers))
     leader = blocking(BreakableKafka.leader)
     wait_until_serving = blocking(BreakableKafka.wait_until_serving)
     wipe = blocking(BreakableKafka.wipe)

@@ -1,0 +1,1 @@
+"""The proxy that answers on request."""
