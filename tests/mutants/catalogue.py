@@ -10,6 +10,7 @@ from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
+from tests.mutants.kafka_consumer_bugs import KAFKA_CONSUMER_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
 from tests.mutants.kafka_move_bugs import KAFKA_MOVE_BUGS
@@ -640,6 +641,7 @@ ALL: Sequence[Mutant] = (
     *KAFKA_COPY_BUGS,
     *KAFKA_MOVE_BUGS,
     *KAFKA_TRANSACTION_BUGS,
+    *KAFKA_CONSUMER_BUGS,
     *KAFKA_HOST_BUGS,
     *ROCKETMQ_BUGS,
     *ROCKETMQ_GROUP_BUGS,

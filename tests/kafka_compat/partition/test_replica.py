@@ -398,6 +398,7 @@ def test_a_follower_says_where_a_consumer_left_its_log() -> None:
 def test_consumers_are_sent_to_members_of_the_isr_that_have_their_offset() -> None:
     leader = leading(isr=(1, 2))
     leader.step(0.0, fetch(2, 9))
+    leader.step(0.0, fetch(3, 9))
     near = frozenset({2, 3})
     assert [leader.nearest_replica(near, offset) for offset in (9, 10)] == [2, 1]
     assert leader.nearest_replica(frozenset({1, 2}), 9) == 1

@@ -1,0 +1,101 @@
+"""Deliberate bugs of groups by KIP-848, and of consumers that read from followers (KIP-392)."""
+
+from collections.abc import Sequence
+
+from tests.mutants.kafka_bugs import kafka_bug
+from tests.mutants.mutant import Mutant
+
+GROUP = "kafka_compat.coordinator.consumer_group"
+REQUESTS = "kafka_compat.coordinator.consumer_requests"
+FOLLOWER = "kafka_compat.partition.follower"
+LEADER = "kafka_compat.partition.leader"
+
+KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
+    kafka_bug(
+        "consumer-gives-on-what-is-still-read",
+        "a member's lost partitions are free before it gives them back",
+        GROUP,
+        ("        if lost and _may_own(owned, lost):", "        if False:"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-takes-what-another-has",
+        "a member gets its whole target at once, whoever still has some of it",
+        GROUP,
+        ("for each in target if each not in self.owners)", "for each in target)"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-answers-before-the-write",
+        "a heartbeat is answered before its epoch is written",
+        REQUESTS,
+        ("            last.answers.append((token, response))", "            self.out.answer(token, response)"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-trusts-writes-behind-a-failed-one",
+        "heartbeats are answered by a later write, although an earlier one failed",
+        REQUESTS,
+        ("        for each in (write, *self._writes_of(write.group)):", "        for each in (write,):"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-forgets-a-failed-write",
+        "records whose write failed are not written again",
+        GROUP,
+        ("        self.touched |= members\n", "        pass\n"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-epochs-fence-nobody",
+        "a member in another epoch is taken for one in this",
+        REQUESTS,
+        ("    if request.member_epoch != member.epoch and not unanswered:", "    if False:"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-may-never-give-back",
+        "a member that does not give partitions back within its rebalance timeout stays",
+        REQUESTS,
+        (
+            "            if min(member.session_deadline, member.revocation_deadline) <= now:",
+            "            if member.session_deadline <= now:",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-instance-is-taken-over",
+        "a second member with an instance id takes the place of one that is there",
+        REQUESTS,
+        ("        elif static.epoch != LEFT_FOR_A_TIME:", "        elif False:"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "consumer-commits-in-any-epoch",
+        "a member commits offsets in an epoch that has passed",
+        REQUESTS,
+        ("KafkaErrorCode.NONE if member.epoch == epoch else", "KafkaErrorCode.NONE if True else"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "follower-serves-what-is-not-committed",
+        "a follower answers consumers up to the end of its log",
+        FOLLOWER,
+        ("if event.read_committed else log.high_watermark", "if event.read_committed else log.log_end"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "follower-serves-any-epoch",
+        "a follower does not compare the leader epoch of a consumer",
+        FOLLOWER,
+        ("            error = epoch_error(self.epoch, event.leader_epoch)\n", "            pass\n"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "leader-sends-consumers-out-of-the-isr",
+        "a consumer is sent to a replica that is not in sync",
+        LEADER,
+        ("if replica in near and replica in self.isr.committed and", "if replica in near and"),
+        oracles=["script"],
+    ),
+)
