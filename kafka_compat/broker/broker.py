@@ -294,6 +294,7 @@ class Broker:
                 tls=self._ports.peers_tls,
             ) as group:
                 self._group = self._context.controller.group = group
+                self._context.controller.status = group.status
                 self._parts.node.last_index = partial(_last_index, group)
                 self._peers.take(group.members)
                 self._ports.take_over = group.take_over

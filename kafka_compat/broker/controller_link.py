@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 
 from kafka_compat.broker.peers import Peer, PeerFailed
 from kafka_compat.controller.answers import fits
 from kafka_compat.controller.commands import Command, CommandResult, decode_result, encode_command
+from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.apis.controller import (
     BROKER_HEARTBEAT,
     CONTROLLER_COMMAND,
@@ -96,6 +97,8 @@ class ControllerLink:
         """The broker whose process is the controller, to this broker's knowledge."""
         self.group: CommandGroup | None = None
         """Set once it is open."""
+        self.status: Callable[[], Mapping[str, Any]] = dict
+        """Returns the status of that group, as `RaftGroup.status`."""
         self.applied: Callable[[], int] = lambda: MAX_INDEX
         """The index of the last command that this broker has applied."""
         self.confirmed_until = float("inf")
@@ -114,6 +117,14 @@ class ControllerLink:
         self._command_timeout_s = command_timeout_s
         self._waiting: list[_Waiting] = []
         self._unapplied: list[_Unapplied] = []
+
+    def ask(self, api: Api[Any, Any], version: int, request: object, done: Callable[[Any | PeerFailed], None]) -> None:
+        """Ask the broker that leads, if it is another one that is known."""
+        peer = None if self.leader is None else self._peers.get(self.leader)
+        if peer is None:
+            done(PeerFailed("no controller is known", was_sent=False))
+        else:
+            peer.call(api, version, request, done, timeout_s=self._command_timeout_s)
 
     def send(
         self, command: Command, done: CommandDone, *, timeout_s: float | None = None, at_once: bool = False

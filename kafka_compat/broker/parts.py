@@ -31,6 +31,7 @@ from kafka_compat.broker.requests.fetch import FetchRequests
 from kafka_compat.broker.requests.logs import LogRequests
 from kafka_compat.broker.requests.metadata import MetadataRequests
 from kafka_compat.broker.requests.produce import ProduceRequests
+from kafka_compat.broker.requests.quorum import QuorumRequests
 from kafka_compat.broker.requests.reassignments import ReassignmentRequests
 from kafka_compat.broker.requests.topics import TopicRequests
 from kafka_compat.broker.requests.users import UserRequests
@@ -140,6 +141,7 @@ class BrokerParts:
                 ReassignmentRequests(context),
                 ConfigRequests(context),
                 UserRequests(context),
+                QuorumRequests(context),
                 self._produces,
                 self.fetches,
                 LogRequests(context, self.replicas),

@@ -29,6 +29,13 @@ from kafka_compat.protocol.apis.acls import (
     DescribeAclsResponse,
 )
 from kafka_compat.protocol.apis.alter_configs import AlterConfigsRequest, AlterConfigsResource, AlterConfigsResponse
+from kafka_compat.protocol.apis.client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlteredQuota,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
+)
 from kafka_compat.protocol.apis.controller import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -43,6 +50,7 @@ from kafka_compat.protocol.apis.describe_configs import (
     DescribeConfigsResult,
 )
 from kafka_compat.protocol.apis.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
+from kafka_compat.protocol.apis.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kafka_compat.protocol.apis.elect_leaders import (
     ElectLeadersPartitionResult,
     ElectLeadersRequest,
@@ -56,6 +64,7 @@ from kafka_compat.protocol.apis.incremental_alter_configs import (
     IncrementalAlterConfigsResult,
 )
 from kafka_compat.protocol.apis.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kafka_compat.protocol.apis.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 from kafka_compat.protocol.apis.partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -249,6 +258,36 @@ def _refuse_alter_users(request: AlterUserScramCredentialsRequest) -> AlterUserS
 
 guard_describe_users = _on_cluster(AclOperation.DESCRIBE, _refuse_describe_users)
 guard_alter_users = _on_cluster(AclOperation.ALTER, _refuse_alter_users)
+
+
+# -------------------------------------------------------------------- quotas, the quorum, what has settings
+
+
+def _refuse_describe_quotas(request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+    return DescribeClientQuotasResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL, entries=None)
+
+
+def _refuse_alter_quotas(request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=tuple(
+            AlteredQuota(error_code=CLUSTER_FAILED, error_message=REFUSAL, entity=each.entity)
+            for each in request.entries
+        )
+    )
+
+
+def _refuse_quorum(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    return DescribeQuorumResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL)
+
+
+def _refuse_list_resources(request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    return ListConfigResourcesResponse(error_code=CLUSTER_FAILED)
+
+
+guard_describe_quotas = _on_cluster(AclOperation.DESCRIBE_CONFIGS, _refuse_describe_quotas)
+guard_alter_quotas = _on_cluster(AclOperation.ALTER_CONFIGS, _refuse_alter_quotas)
+guard_quorum = _on_cluster(AclOperation.DESCRIBE, _refuse_quorum)
+guard_list_resources = _on_cluster(AclOperation.DESCRIBE_CONFIGS, _refuse_list_resources)
 
 
 # -------------------------------------------------------------------- brokers

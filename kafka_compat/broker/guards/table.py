@@ -16,6 +16,7 @@ from kafka_compat.config_keys import STANDARD_AUTHORIZER
 from kafka_compat.protocol.api import API_VERSIONS_KEY
 from kafka_compat.protocol.apis.acls import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from kafka_compat.protocol.apis.alter_configs import ALTER_CONFIGS
+from kafka_compat.protocol.apis.client_quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from kafka_compat.protocol.apis.consumer_group_describe import CONSUMER_GROUP_DESCRIBE
 from kafka_compat.protocol.apis.consumer_group_heartbeat import CONSUMER_GROUP_HEARTBEAT
 from kafka_compat.protocol.apis.controller import BROKER_HEARTBEAT, CONTROLLER_COMMAND
@@ -28,6 +29,7 @@ from kafka_compat.protocol.apis.describe_cluster import DESCRIBE_CLUSTER
 from kafka_compat.protocol.apis.describe_configs import DESCRIBE_CONFIGS
 from kafka_compat.protocol.apis.describe_groups import DESCRIBE_GROUPS
 from kafka_compat.protocol.apis.describe_log_dirs import DESCRIBE_LOG_DIRS
+from kafka_compat.protocol.apis.describe_quorum import DESCRIBE_QUORUM
 from kafka_compat.protocol.apis.describe_topic_partitions import DESCRIBE_TOPIC_PARTITIONS
 from kafka_compat.protocol.apis.describe_transactions import (
     DESCRIBE_PRODUCERS,
@@ -42,6 +44,7 @@ from kafka_compat.protocol.apis.incremental_alter_configs import INCREMENTAL_ALT
 from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID
 from kafka_compat.protocol.apis.join_group import JOIN_GROUP
 from kafka_compat.protocol.apis.leave_group import LEAVE_GROUP
+from kafka_compat.protocol.apis.list_config_resources import LIST_CONFIG_RESOURCES
 from kafka_compat.protocol.apis.list_groups import LIST_GROUPS
 from kafka_compat.protocol.apis.list_offsets import LIST_OFFSETS
 from kafka_compat.protocol.apis.metadata import METADATA
@@ -115,6 +118,10 @@ GUARDS: Final[Mapping[int, Guard]] = {
     DESCRIBE_TRANSACTIONS.key: transactions.guard_describe,
     LIST_TRANSACTIONS.key: transactions.guard_list,
     DESCRIBE_TOPIC_PARTITIONS.key: topics.guard_topic_partitions,
+    DESCRIBE_CLIENT_QUOTAS.key: cluster.guard_describe_quotas,
+    ALTER_CLIENT_QUOTAS.key: cluster.guard_alter_quotas,
+    DESCRIBE_QUORUM.key: cluster.guard_quorum,
+    LIST_CONFIG_RESOURCES.key: cluster.guard_list_resources,
     CONTROLLER_COMMAND.key: cluster.guard_command,
     BROKER_HEARTBEAT.key: cluster.guard_heartbeat,
 }

@@ -30,7 +30,7 @@ from kafka_compat.protocol.apis.find_coordinator import (
 from kafka_compat.protocol.apis.heartbeat import HEARTBEAT
 from kafka_compat.protocol.apis.join_group import JOIN_GROUP
 from kafka_compat.protocol.apis.leave_group import LEAVE_GROUP
-from kafka_compat.protocol.apis.list_groups import LIST_GROUPS
+from kafka_compat.protocol.apis.list_groups import LIST_GROUPS, ListGroupsRequest
 from kafka_compat.protocol.apis.offset_commit import (
     OFFSET_COMMIT,
     OffsetCommitPartitionResponse,
@@ -163,6 +163,9 @@ class GroupApiRequests:
 
     def _ask(self, call: ClientCall, request: GroupRequest, respond: Respond, guard: int = 0) -> None:
         topic = self._context.image.topics.get(OFFSETS_TOPIC)
+        if topic is None and isinstance(request, ListGroupsRequest):
+            respond(join_responses(request, ()))  # no group was ever made
+            return
         if topic is None or (isinstance(request, OffsetFetchRequest) and not self._may_answer(request)):
             respond(self._without_topic(call.version, request))
             return

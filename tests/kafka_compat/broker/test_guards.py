@@ -17,6 +17,7 @@ from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.apis import acls as acl_api
 from kafka_compat.protocol.apis import (
     alter_configs,
+    client_quotas,
     consumer_group_describe,
     consumer_group_heartbeat,
     controller,
@@ -29,6 +30,7 @@ from kafka_compat.protocol.apis import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
@@ -38,6 +40,7 @@ from kafka_compat.protocol.apis import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     metadata,
@@ -353,6 +356,10 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (describe_topic_partitions.DESCRIBE_TOPIC_PARTITIONS, 0, DESCRIBE_TOPICS),
     (scram_credentials.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, scram_credentials.DescribeUserScramCredentialsRequest()),
     (scram_credentials.ALTER_USER_SCRAM_CREDENTIALS, 0, ALTER_USERS),
+    (client_quotas.DESCRIBE_CLIENT_QUOTAS, 1, client_quotas.DescribeClientQuotasRequest(components=(), strict=False)),
+    (client_quotas.ALTER_CLIENT_QUOTAS, 1, client_quotas.AlterClientQuotasRequest(entries=(), validate_only=False)),
+    (describe_quorum.DESCRIBE_QUORUM, 2, describe_quorum.DescribeQuorumRequest(topics=())),
+    (list_config_resources.LIST_CONFIG_RESOURCES, 1, list_config_resources.ListConfigResourcesRequest()),
     (controller.CONTROLLER_COMMAND, 0, BROKER_COMMAND),
     (controller.BROKER_HEARTBEAT, 0, BROKER_BEAT),
 ]  # fmt: skip

@@ -68,6 +68,7 @@ def steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
     yield from kcat_steps(plan)
     yield from console_steps(plan)
     yield from group_steps(plan)
+    yield from quorum_steps(plan)
     yield from admin_steps(plan)
     yield from move_steps(plan)
     yield ForeignStep(
@@ -335,6 +336,55 @@ def move_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         plan.tool(tool, "--list"),
         "nothing moves",
         "^No partition reassignments found",
+    )
+
+
+def quorum_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
+    """The controllers, and settings of what has none here."""
+    config, quorum = "kafka.admin.ConfigCommand", f"{TOOLS}.MetadataQuorumCommand"
+    yield ForeignStep(
+        "kafka-metadata-quorum --status",
+        plan.tool(quorum, "describe", "--status"),
+        "a leader, and three voters",
+        r"^LeaderId:\s+\d$|^CurrentVoters:.*CONTROLLER.*CONTROLLER.*CONTROLLER",
+        count=2,
+    )
+    yield ForeignStep(
+        "kafka-metadata-quorum --replication",
+        plan.tool(quorum, "describe", "--replication"),
+        "a leader and two followers",
+        r"(Leader|Follower)\s*$",
+        count=3,
+    )
+    yield ForeignStep(
+        "kafka-topics --create, compacted",
+        plan.tool(
+            f"{TOOLS}.TopicCommand", "--create", "--topic", f"{plan.topic}-compacted",
+            "--config", "cleanup.policy=compact,delete", "--config", "min.compaction.lag.ms=10",
+        ),
+        "created",
+        "^Created topic",
+    )  # fmt: skip
+    for kind in ("users", "clients", "client-metrics"):
+        yield ForeignStep(
+            f"kafka-configs --describe of {kind}",
+            plan.tool(config, "--describe", "--entity-type", kind),
+            "none",
+            "",
+            lacks="Error|Exception",
+        )
+    yield ForeignStep(
+        "kafka-configs, a quota",
+        plan.tool(
+            config, "--alter", "--entity-type", "clients", "--entity-name", "c",
+            "--add-config", "producer_byte_rate=1024",
+        ),
+        "it is refused",
+        "quotas are not implemented",
+        status=1,
+    )  # fmt: skip
+    yield ForeignStep(
+        "kafka-groups --list", plan.tool(f"{TOOLS}.GroupsCommand", "--list"), "no error", "", lacks="Error|Exception"
     )
 
 
