@@ -108,6 +108,7 @@ def simulate_kafka(mutant: Mutant, seeds: range) -> Judgement:
         "coordinator/test_conversations",
         "coordinator/test_consumer_requests",
         "transactions/test_conversations",
+        "transactions/test_machine",
         "storage/test_broker_store",
         "broker/test_log_reports",
     )

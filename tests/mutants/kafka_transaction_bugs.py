@@ -12,6 +12,8 @@ TRANSACTIONS = "kafka_compat.partition.transactions"
 OFFSETS = "kafka_compat.coordinator.offsets"
 OFFSET_REQUESTS = "kafka_compat.coordinator.offset_requests"
 SENDER = "kafka_compat.broker.marker_sender"
+WRITER = "kafka_compat.broker.marker_writer"
+GROUPS = "kafka_compat.broker.coordinators"
 SNAPSHOTS = "kafka_compat.storage.producer_snapshots"
 COMPACTION = "kafka_compat.storage.compaction"
 
@@ -162,5 +164,165 @@ KAFKA_TRANSACTION_BUGS: Sequence[Mutant] = (
             "    if False:\n        return",
         ),
         oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-others-go-on",
+        "a producer goes on in the place of another one that has its transactional id (KIP-360)",
+        COORDINATOR,
+        (
+            "    if expected is None or expected[0] == data.producer_id:\n        return True\n    return expected",
+            "    if True:\n        return True\n    return expected",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-older-epochs-go-on",
+        "a producer that was fenced goes on with the next epoch (KIP-360)",
+        COORDINATOR,
+        (
+            "            else:\n                self._answer(token, KafkaErrorCode.PRODUCER_FENCED)\n                return\n        begun",
+            "        begun",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-begins-are-not-repeated",
+        "a producer whose answer was lost is fenced by its own request (KIP-360)",
+        COORDINATOR,
+        ("            elif request.expected[1] == data.last_epoch:  #", "            elif False:  #"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-no-epoch-is-kept-to-fence",
+        "a client gets the last epoch, so that nothing can fence it",
+        MODEL,
+        ("LAST_EPOCH = EPOCH_MAX - 1\n", "LAST_EPOCH = EPOCH_MAX\n"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-ends-are-not-repeated",
+        "a producer whose answer was lost is fenced by its own EndTxn (KIP-890)",
+        COORDINATOR,
+        ("    is_repeated = is_rotated or (", "    is_repeated = False and ("),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-any-end-is-a-repetition",
+        "an abort after a commit is answered as if it had been done",
+        COORDINATOR,
+        ("    return (data.state is TransactionState.COMPLETE_COMMIT) == request.commits", "    return True"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-all-partitions-are-verified",
+        "a leader hears that a partition is in a transaction to which no one has added it (KIP-890)",
+        COORDINATOR,
+        ("    return data.state is TransactionState.ONGOING and partition in data.partitions", "    return True"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-decided-ones-are-verified",
+        "a leader hears of a transaction that is decided as if it did not exist (KIP-890)",
+        COORDINATOR,
+        ("        elif entry.data.state.is_prepared:\n            error", "        elif False:\n            error"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-nothing-times-out",
+        "a transaction that its producer has forgotten stays open",
+        COORDINATOR,
+        ("    return ongoing and data.start_ms + data.timeout_ms < time_ms", "    return False"),
+        oracles=["V-liveness", "script"],
+    ),
+    kafka_bug(
+        "txn-timeouts-begin-again",
+        "each further partition gives a transaction its whole timeout again",
+        MODEL,
+        (
+            "            start_ms=now_ms if self.state is not TransactionState.ONGOING else self.start_ms,\n            updated_ms=now_ms,\n            version=version,\n        )\n\n    def prepare",
+            "            start_ms=now_ms,\n            updated_ms=now_ms,\n            version=version,\n        )\n\n    def prepare",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-timeouts-keep-the-epoch",
+        "a producer whose transaction has timed out goes on in the next one (KIP-360)",
+        COORDINATOR,
+        (
+            "        prepared = self._prepare(entry, commits=False, version=entry.data.version, fences=True)\n\n        def on_written(error: KafkaErrorCode) -> None:\n            if error is NONE:  # else",
+            "        prepared = self._prepare(entry, commits=False, version=entry.data.version, fences=False)\n\n        def on_written(error: KafkaErrorCode) -> None:\n            if error is NONE:  # else",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-open-ones-take-newer-epochs",
+        "a batch of the next transaction enters one whose marker is on its way (KIP-890)",
+        PRODUCERS,
+        ("        return known is not None and known.epoch == epoch", "        return known is not None"),
+        oracles=["K14", "K15", "V-liveness", "script"],
+    ),
+    kafka_bug(
+        "txn-older-markers-count",
+        "a marker of an older epoch ends a transaction of a newer one",
+        PRODUCERS,
+        ("        if marker.producer_epoch < known.epoch:", "        if False:"),
+        oracles=["K14", "script"],
+    ),
+    kafka_bug(
+        "txn-aborted-offsets-count",
+        "the offsets of an aborted transaction count (KIP-98)",
+        OFFSETS,
+        ("        if not commits:\n            return []\n", ""),
+        oracles=["K15"],
+    ),
+    kafka_bug(
+        "txn-loaded-offsets-count-at-once",
+        "a coordinator that loads its log counts the offsets of open transactions (KIP-98)",
+        GROUPS,
+        (
+            "        yield RecordsLoaded(records, header.producer_id if header.is_transactional else NO_PRODUCER)",
+            "        yield RecordsLoaded(records, NO_PRODUCER)",
+        ),
+        oracles=["K15"],
+    ),
+    kafka_bug(
+        "txn-refused-markers-end-offsets",
+        "the offsets of a transaction count although its marker could not be written",
+        WRITER,
+        (
+            "            if answer.error is KafkaErrorCode.NONE and partition.topic == OFFSETS_TOPIC:",
+            "            if partition.topic == OFFSETS_TOPIC:",
+        ),
+        oracles=["K15"],
+    ),
+    kafka_bug(
+        "txn-markers-end-no-offsets",
+        "the coordinator of a group does not hear of markers: its offsets stay unstable (KIP-447)",
+        WRITER,
+        (
+            "            if answer.error is KafkaErrorCode.NONE and partition.topic == OFFSETS_TOPIC:",
+            "            if False:",
+        ),
+        oracles=["K15"],
+    ),
+    kafka_bug(
+        "txn-former-members-commit",
+        "a member that has left the group commits in a transaction (KIP-447)",
+        OFFSET_REQUESTS,
+        (
+            "    error = group.member_error(request.member_id, request.group_instance_id)\n    if error is KafkaErrorCode.NONE and request.generation_id != group.generation:\n        return KafkaErrorCode.ILLEGAL_GENERATION\n    return error\n\n\ndef _delete",
+            "    error = KafkaErrorCode.NONE\n    if error is KafkaErrorCode.NONE and request.generation_id != group.generation:\n        return KafkaErrorCode.ILLEGAL_GENERATION\n    return error\n\n\ndef _delete",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-compaction-keeps-aborted-offsets",
+        "compaction removes an offset for one that was aborted",
+        COMPACTION,
+        (
+            "            if self.aborted and transactions.is_aborted(read_batch_header(_bytes_of(batch))):",
+            "            if False:",
+        ),
+        oracles=["K8", "K15"],
     ),
 )
