@@ -87,6 +87,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
+    "proxy": LazyCommand("jepsen_like.operate.proxy:proxy", "Stand before a Kafka cluster and choose its answers."),
     "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group."),
     "read": LazyCommand("jepsen_like.operate.log:read", "Read its committed records."),
     "tail": LazyCommand("jepsen_like.operate.log:tail", "Show its last records; follow it."),

@@ -1,4 +1,4 @@
-"""`quorumlog fault`: break the cluster that `quorumlog up` keeps running, look at it, or heal it."""
+"""`quorumlog fault`: break the cluster that `quorumlog up` keeps running, look at it, or heal it; or choose its answers."""
 
 from pathlib import Path
 from typing import Any
@@ -12,11 +12,12 @@ from jepsen_like.run.fault_desk import ask
 from jepsen_like.run.options import directory_option, suggest
 from jepsen_like.run.up import DATA, description_of
 
-HEAL, STATUS = "heal", "status"
+HEAL, STATUS, ANSWER, UNDO = "heal", "status", "answer", "undo"
 
 
 @click.command()
-@click.argument("what", metavar=f"KIND|{HEAL}|{STATUS}")
+@click.argument("what", metavar=f"KIND|{HEAL}|{STATUS}|{ANSWER}|{UNDO}")
+@click.argument("api", default="", metavar="[API]")
 @click.option(
     "--target",
     type=click.Choice([each.value for each in Target]),
@@ -33,17 +34,55 @@ HEAL, STATUS = "heal", "status"
     metavar="S",
     help="Heal it by itself after so many seconds.  [default: when told to heal]",
 )
-@directory_option("--data", DATA, "Directory of the cluster: --data of quorumlog up.")
+@click.option("--error", metavar="NAME", help="answer: with this error.")
+@click.option("--delay", type=float, metavar="S", help="answer: so many seconds late.")
+@click.option(
+    "--disconnect",
+    type=click.Choice(["before", "after"]),
+    help="answer: end the connection before or after it is served.",
+)
+@click.option(
+    "--times", type=click.IntRange(1), default=1, show_default=True, metavar="N", help="answer: so many requests."
+)
+@click.option("--always", is_flag=True, help="answer: all requests.")
+@click.option(
+    "--call",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="answer: from the N-th request on.",
+)
+@click.option("--client-id", metavar="NAME", help="answer: only this client's requests.")
+@click.option("--topic", metavar="NAME", help="answer: only requests that name this topic.")
+@directory_option("--data", DATA, "Directory of the cluster: --data of quorumlog up, or of quorumlog proxy.")
 def fault(
-    *, what: str, target: str | None, nodes: tuple[int, ...], scope: str, hold_s: float | None, data: Path
+    *,
+    what: str,
+    api: str,
+    target: str | None,
+    nodes: tuple[int, ...],
+    scope: str,
+    hold_s: float | None,
+    data: Path,
+    times: int,
+    always: bool,
+    **words: Any,
 ) -> ExitStatus:
     """Break the cluster of quorumlog up by a KIND of fault, heal all faults, or tell how it is.
 
+    With answer, requests of this API of Kafka get an error, a late answer or none; undo ends that.
+
     Exit status 0 if it was done, 3 if it was refused, 4 if no cluster is up.
     """
-    if what not in (HEAL, STATUS, *KINDS):
+    if what not in (HEAL, STATUS, ANSWER, UNDO, *KINDS):
         raise click.UsageError(f"no fault {what!r}; {suggest(what)}")
+    if (what == ANSWER) != bool(api):
+        raise click.UsageError("answer names an API of Kafka, and nothing else does: quorumlog fault answer EndTxn ...")
     request: dict[str, Any] = {"do": what}
+    if what == ANSWER:
+        given = {name: value for name, value in words.items() if value is not None}
+        request["words"] = {"api": api, "times": None if always else times, **given}
     if what in KINDS:
         if nodes and target:
             raise click.UsageError("--node and --target: give one of them")
@@ -55,6 +94,8 @@ def fault(
         option = f" --data {data}" if data != DATA else ""
         system = f" --system {known['system']} --nodes {known['nodes']}" if known else ""
         raise EnvironmentMissing(f"no cluster is up in {data}; run: quorumlog up{system}{option}") from error
+    if "usage" in answer:
+        raise click.UsageError(answer["error"])
     if "error" in answer:
         click.echo(f"quorumlog fault: {answer['error']}", err=True)
         return ExitStatus.UNKNOWN

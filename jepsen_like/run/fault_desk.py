@@ -2,7 +2,8 @@
 
 One request a connection: one JSON line each way. `{"do": "status"}`, `{"do": "heal"}`, or
 `{"do": "fault", "kind": "kill", "target": "leader", "nodes": [], "scope": "", "hold_s": null}`; an answer has `error`, or `told`, lines for
-people. A fault holds until `heal`, or for `hold_s`.
+people. A fault holds until `heal`, or for `hold_s`. `{"do": "answer", "words": {"api": "EndTxn", "error": "NOT_COORDINATOR"}}` and
+`{"do": "undo"}` are for answers on request; an answer to a wish that makes no sense has `usage`, too.
 """
 
 import contextlib
@@ -15,17 +16,20 @@ import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import attrs
 import trio
 
 from jepsen_like.cluster.cluster import Cluster
+from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.nemesis.kind import NemesisKind, Seen, Withheld
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
+from jepsen_like.port.answers import Answers, WrongAnswer
 from jepsen_like.port.port import Leadership, Scope
 
 logger = logging.getLogger(__name__)
@@ -94,6 +98,9 @@ class FaultDesk:
         self._rng = random.Random()
         self._lock = trio.Lock()
         self._holding: list[_Holding] = []
+        self._answers = cluster.system.answers(cluster.control)
+        if self._answers is not None:
+            nursery.start_soon(self._answers.serve)
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a request. Never raises for what a requester can get wrong."""
@@ -106,8 +113,14 @@ class FaultDesk:
                         told = await self.heal()
                     case "fault":
                         told = await self._break(FaultWish.of(request))
+                    case "answer":
+                        told = await self._answer(request.get("words"))
+                    case "undo":
+                        told = undo_answers(self._answers)
                     case other:
-                        raise FaultRefused(f"no request {other!r}; there are fault, heal and status")
+                        raise FaultRefused(f"no request {other!r}; there are fault, heal, status, answer and undo")
+            except WrongAnswer as wrong:
+                return {"error": str(wrong), "usage": True}
             except (FaultRefused, Withheld) as refused:
                 return {"error": str(refused)}
             except Exception as error:
@@ -213,11 +226,26 @@ class FaultDesk:
         self._holding.remove(holding)
         return await holding.kind.undo(self._cluster, holding.hit)
 
+    # ---------------------------------------------------------------- answers on request
+
+    async def _answer(self, words: object) -> list[str]:
+        cluster, answers = self._cluster, self._answers
+        if answers is None:
+            raise FaultRefused(f"there are no answers on request for {cluster.system.name}")
+        if cluster.access.tls is not None:
+            raise FaultRefused("answers need connections that a proxy can read; this cluster was started with --tls")
+        if not isinstance(cluster.network, FaultNetwork):
+            raise FaultRefused("answers need a cluster that was started with --network proxies")
+        told = await wish_for_answer(answers, words)
+        ways = {node: (LOOPBACK, answers.listen(cluster.direct[node])) for node in cluster.client_addresses}
+        cluster.network.lead_clients_to(ways)
+        return told
+
     # ---------------------------------------------------------------- healing, looking
 
     async def heal(self) -> list[str]:
         """Undo all faults, and start and open whatever is not. Returns what was undone."""
-        undone = []
+        undone = [] if self._answers is None or not self._answers.undo_all() else ["answers on request"]
         for holding in tuple(self._holding):
             holding.scope.cancel()
             await self._undo(holding)
@@ -232,10 +260,23 @@ class FaultDesk:
             f"{scope or 'the cluster'}: led by n{one.node} in epoch {one.epoch}"
             for scope, one in sorted(leaders.items())
         ]
-        return [*self._processes(), *(led or ["nothing has a leader"]), *broken]
+        answers = [] if self._answers is None else self._answers.lines()
+        return [*self._processes(), *(led or ["nothing has a leader"]), *broken, *answers]
 
     def _processes(self) -> list[str]:
         return [f"n{node}: {process.observe()}" for node, process in sorted(self._cluster.nodes.items())]
+
+
+async def wish_for_answer(answers: Answers, words: object) -> list[str]:
+    """Carry out the request for an answer. Raises `WrongAnswer`."""
+    if not isinstance(words, dict):
+        raise WrongAnswer('an answer has words: {"api": "EndTxn", "error": "NOT_COORDINATOR"}')
+    return [await answers.ask(words)]
+
+
+def undo_answers(answers: Answers | None) -> list[str]:
+    """Carry out the request to end all wishes for answers."""
+    return [f"undone: {0 if answers is None else answers.undo_all()} answers on request"]
 
 
 def _names(hit: ResolvedTarget) -> str:
@@ -260,8 +301,15 @@ def short_address(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
+class Desk(Protocol):
+    """Something that answers requests."""
+
+    async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a request. Never raises for what a requester can get wrong."""
+
+
 @asynccontextmanager
-async def desk_open(directory: Path, desk: FaultDesk) -> AsyncIterator[None]:
+async def desk_open(directory: Path, desk: Desk) -> AsyncIterator[None]:
     """Answer requests on a socket in `directory`, for this user only. Raises `OSError` if it cannot be made."""
     listener = trio.socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     path = directory / SOCKET
@@ -286,7 +334,7 @@ async def desk_open(directory: Path, desk: FaultDesk) -> AsyncIterator[None]:
             path.unlink(missing_ok=True)
 
 
-async def _serve_one(desk: FaultDesk, stream: trio.SocketStream) -> None:
+async def _serve_one(desk: Desk, stream: trio.SocketStream) -> None:
     async with stream:
         with contextlib.suppress(trio.BrokenResourceError, trio.ClosedResourceError):
             line = b""

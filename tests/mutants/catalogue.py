@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tests.mutants.access_bugs import ACCESS_BUGS
+from tests.mutants.answer_bugs import ANSWER_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.budget_bugs import BUDGET_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
@@ -636,6 +637,7 @@ ALL: Sequence[Mutant] = (
     *FULL_DISK_BUGS,
     *BUDGET_BUGS,
     *ACCESS_BUGS,
+    *ANSWER_BUGS,
     *OPERATOR_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,

@@ -238,6 +238,11 @@ def doubt_claims(mutant: Mutant, seeds: range) -> Judgement:
     return _failing("claims", *(f"tests/{system}/{each}.py" for each in CLAIM_TESTS[system]))
 
 
+def answer_clients(mutant: Mutant, seeds: range) -> Judgement:
+    """The scripts of the proxy that answers on request."""
+    return _failing("answers", "tests/jepsen_like/systems/kafka/answers/test_conversation.py")
+
+
 def fill_disks(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of full disks: of nodes and groups, and of the brokers upon them."""
     return _failing(
@@ -447,6 +452,7 @@ JUDGES: Mapping[str, Judge] = {
     "claims": doubt_claims,
     "operator": operate,
     "access": authorize,
+    "answers": answer_clients,
     "full-disks": fill_disks,
     "room": keep_room,
     "clients": call,

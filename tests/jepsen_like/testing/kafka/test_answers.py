@@ -1,10 +1,14 @@
 """A client gets the answers that a test asks for, and the cluster keeps what it promised."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.port.answers import WrongAnswer
 from jepsen_like.testing.kafka.sync import LocalKafka
 
@@ -81,3 +85,48 @@ def test_a_wish_that_makes_no_sense_is_refused_with_what_there_is(cluster: Local
         cluster.answer("EndTransaction", error="NOT_COORDINATOR")
     with pytest.raises(WrongAnswer, match=r"did you mean CONCURRENT_TRANSACTIONS"):
         cluster.answer("EndTxn", error="CONCURRENT_TRANSACTION")
+
+
+def test_a_proxy_before_brokers_keeps_its_clients_and_follows_the_command(
+    cluster: LocalKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "jepsen_like.cli",
+        "proxy",
+        "--to",
+        cluster.bootstrap_servers,
+        "--data",
+        str(tmp_path),
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            name, _, servers = running.stdout.readline().strip().partition("=")
+            assert name == "bootstrap.servers"
+            producer = Producer({**QUIET, "bootstrap.servers": servers})
+            brokers = producer.list_topics(timeout=PATIENCE_S).brokers.values()
+            assert {f"{each.host}:{each.port}" for each in brokers}.isdisjoint(cluster.bootstrap_servers.split(","))
+            wish = [
+                "fault",
+                "answer",
+                "Produce",
+                "--error",
+                "NOT_ENOUGH_REPLICAS",
+                "--times",
+                "2",
+                "--data",
+                str(tmp_path),
+            ]
+            assert execute(wish) == ExitStatus.VALID
+            producer.produce("through", b"one")
+            assert producer.flush(PATIENCE_S) == 0
+            assert execute(["fault", "status", "--data", str(tmp_path)]) == ExitStatus.VALID
+            assert "error NOT_ENOUGH_REPLICAS, done 2 of 2, 3 seen" in capsys.readouterr().out
+            assert execute(["fault", "answer", "Produse", "--delay", "1", "--data", str(tmp_path)]) == ExitStatus.USAGE
+            assert "did you mean Produce" in capsys.readouterr().err
+        finally:
+            running.terminate()
+        assert running.wait(PATIENCE_S) == ExitStatus.VALID
+    assert read(cluster, "through", 1) == [b"one"]
