@@ -76,8 +76,8 @@ class Inbox:
         if may_change_state and not self.full_disk.has_room_for_state(self._environment.clock()):
             return
         if isinstance(message, AppendEntries) and message.entries:
-            if message.prev_index < self._core.log.last_index:
-                self._require_offset(message)
+            if message.prev_index < self._core.log.last_index and message.term >= self._core.term:
+                self._require_offset(message)  # an older leader replaces nothing: the core refuses it
             self._deliver_with_room(sender, message, entries_bytes(entry.batch for entry in message.entries))
         elif isinstance(message, InstallSnapshot):
             self._deliver_snapshot(sender, message)

@@ -10,7 +10,7 @@ import trio
 from raft import client_codec as wire
 from raft.codec import encode_message
 from raft.errors import ProtocolError
-from raft.messages import AppendAccepted, AppendEntries, InstallSnapshot, Message, TimeoutNow
+from raft.messages import AppendAccepted, AppendEntries, AppendRejected, InstallSnapshot, Message, TimeoutNow
 from raft.model import LogIndex, LogStart, Offset, Position, Term
 from raft.objections import TERM_MAX
 from tests.raft.shell.nodes import CLUSTER_ID, local_cluster, until
@@ -83,6 +83,15 @@ def test_a_gap_between_records_is_refused_also_where_entries_are_replaced_that_a
         rig.receive(TWO, heartbeat(attrs.evolve(newer, base_offset=Offset(5)), term=2, prev=1))
     rig.receive(TWO, heartbeat(newer, term=2, prev=1))
     assert rig.core.log.last_term == 2
+
+
+def test_an_older_leader_whose_entry_has_another_place_than_what_left_is_refused_as_older() -> None:
+    rig = follower()
+    rig.receive(TWO, install_snapshot(index=50, term=9))
+    rig.settle()
+    assert rig.core.log.start.index == 50
+    rig.receive(TWO, heartbeat(entry_of(50, b"never committed", term=2), term=8, prev=49))
+    assert rig.messages(AppendRejected)[-1].term == 9
 
 
 def test_a_snapshot_that_the_state_machine_does_not_take_is_refused_before_it_costs_the_log() -> None:
