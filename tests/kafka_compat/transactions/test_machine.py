@@ -351,10 +351,8 @@ class Transactions(RuleBasedStateMachine):
             assert not self.state(name).state.is_prepared
 
     def drain(self) -> None:
-        rounds = 0
-        while self.under_way or self.allocating or self.sent:
-            rounds += 1
-            assert rounds < 100, "it never comes to rest"
+        """Do all that is ordered, and what follows from it a little later."""
+        for _ in range(100):
             if self.sent:
                 self.markers_are_written()
             elif self.allocating:
@@ -363,9 +361,11 @@ class Transactions(RuleBasedStateMachine):
                 self.the_log_is_committed()
             else:
                 self.under_way.clear()  # nothing follows what timed out
-            if not (self.under_way or self.allocating or self.sent):
                 self.now += 0.2
                 self.step(TransactionTimePassed(self.time_ms))
+                if not (self.under_way or self.allocating or self.sent):
+                    return
+        raise AssertionError("it never comes to rest")
 
 
 def _decode(records: Iterable[Record]) -> list[tuple[str, TransactionData | None]]:
