@@ -11,6 +11,7 @@ from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
+from tests.mutants.kafka_compaction_bugs import KAFKA_COMPACTION_BUGS
 from tests.mutants.kafka_consumer_bugs import KAFKA_CONSUMER_BUGS
 from tests.mutants.kafka_copy_bugs import KAFKA_COPY_BUGS
 from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
@@ -641,6 +642,7 @@ ALL: Sequence[Mutant] = (
     *OPERATOR_BUGS,
     *KAFKA_BUGS,
     *KAFKA_COPY_BUGS,
+    *KAFKA_COMPACTION_BUGS,
     *KAFKA_MOVE_BUGS,
     *KAFKA_TRANSACTION_BUGS,
     *KAFKA_CONSUMER_BUGS,

@@ -364,6 +364,16 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def compact_logs(mutant: Mutant, seeds: range) -> Judgement:
+    """A log that is written, compacted and copied at random, by what compaction promises."""
+    from tests.kafka_compat.storage.compaction_world import Broken, play
+
+    async def play_in_trio(seed: int) -> None:
+        play(seed)
+
+    return _play_seeds(play_in_trio, Broken)
+
+
 def draw_stops(mutant: Mutant, seeds: range) -> Judgement:
     """In which orders nodes are stopped and started, by what is never drawn."""
     from tests.jepsen_like.nemesis.drawn_stops import SEEDS, never_drawn
@@ -455,6 +465,7 @@ JUDGES: Mapping[str, Judge] = {
     "answers": answer_clients,
     "full-disks": fill_disks,
     "room": keep_room,
+    "compaction": compact_logs,
     "clients": call,
     "run": run_processes,
     "contents": touch_disks,

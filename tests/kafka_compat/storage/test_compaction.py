@@ -23,6 +23,7 @@ from kafka_compat.storage.partition_log import PartitionLog
 from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
 from tests.crashes import FATES, Fate, lose_unsynced
+from tests.kafka_compat.storage.compaction_world import play
 from tests.kafka_compat.storage.partition_model import (
     PARTITION,
     memory_disk,
@@ -578,6 +579,16 @@ def test_a_pass_that_was_given_up_is_begun_again() -> None:
     compactor.forget(log.name)
     assert begin(compactor, log) is not None
     assert open_broker(memory_disk()).logs == {}
+
+
+# ---------------------------------------------------------------- everything at random
+
+
+def test_compaction_keeps_its_promises_for_any_log_and_any_rule() -> None:
+    played = [play(seed) for seed in range(40)]
+    assert sum(each.passes for each in played) > 120
+    assert sum(each.removed for each in played) > 2_000
+    assert sum(bool(each.looked_at) and bool(each.aborted) for each in played) > 20
 
 
 # ---------------------------------------------------------------- transactions
