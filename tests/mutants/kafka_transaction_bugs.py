@@ -286,16 +286,6 @@ KAFKA_TRANSACTION_BUGS: Sequence[Mutant] = (
         oracles=["K15"],
     ),
     kafka_bug(
-        "txn-refused-markers-end-offsets",
-        "the offsets of a transaction count although its marker could not be written",
-        WRITER,
-        (
-            "            if answer.error is KafkaErrorCode.NONE and partition.topic == OFFSETS_TOPIC:",
-            "            if partition.topic == OFFSETS_TOPIC:",
-        ),
-        oracles=["K15"],
-    ),
-    kafka_bug(
         "txn-markers-end-no-offsets",
         "the coordinator of a group does not hear of markers: its offsets stay unstable (KIP-447)",
         WRITER,
