@@ -58,6 +58,7 @@ campaign: $(DEV)
 	$(BIN)/python -m tests.simulation.marks
 	$(BIN)/quorumlog sim --system kafka --seeds 0:5000
 	$(BIN)/quorumlog sim --system kafka --explore --minutes 10
+	$(BIN)/quorumlog sim --system kafka --explore --scope records=0,elections=1,shrinks=0,transactions=1 --minutes 10
 	$(BIN)/quorumlog sim --system rocketmq --seeds 0:5000
 	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
 	QUORUMLOG_EXAMPLES=10 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'

@@ -4,6 +4,7 @@ They are made from the tables of the protocol: a random value for each field, dr
 Nothing here can undo what a healthy client was promised: its topic is only ever read.
 """
 
+import math
 import random
 import struct
 from typing import Any
@@ -203,6 +204,8 @@ def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
         return rng.choice([0, -1, 2, 99, 2**31 - 1])
     if id(of) in sizes:
         return number(sizes[id(of)], rng)
+    if of is schema.FLOAT64:
+        return rng.choice([0.0, -1.0, 1024.5, 1e300, math.inf, math.nan])
     if of is schema.BOOL:
         return rng.random() < 0.5
     if of is schema.UUID:

@@ -1,21 +1,23 @@
 """Every state that two replicas can reach with a few elections and records, by each order of deliveries and losses.
 
 Replicas 1 and 2 are the real deciders with page-cache logs; the controller is its committed state alone. Under way are
-a fetch and an answer for each follower, an AlterPartition and its answer, and metadata not yet received.
+a fetch and an answer for each follower, an AlterPartition and its answer, and metadata not yet received. A producer may
+begin a transaction, whose coordinator sends its marker to any leader, again to the next ones.
 """
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
 
 from jepsen_like.simulation.kernel.explorer import BrokenPromise, Explorer
 from kafka_compat.controller.commands import IsrChange, ProposedMember
-from kafka_compat.model import NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
+from kafka_compat.model import NO_EPOCH, NO_LEADER, BrokerRegistration, PartitionState, TopicPartition
 from kafka_compat.partition.core import PartitionReplica
 from kafka_compat.partition.effects import (
     AnswerFetch,
+    AnswerVerification,
     AppendBatches,
     FetchFrom,
     ResetLog,
@@ -33,9 +35,11 @@ from kafka_compat.partition.events import (
     Produce,
     TimePassed,
     Truncated,
+    VerificationAsked,
 )
 from kafka_compat.partition.leader import LeaderReplica
-from kafka_compat.partition.model import BatchInfo, PartitionConfig, RecoveredReplica
+from kafka_compat.partition.model import NO_OFFSET, BatchInfo, BatchKind, PartitionConfig, RecoveredReplica
+from kafka_compat.partition.producer_state import replay
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
 NAME = TopicPartition("t", 0)
@@ -44,6 +48,9 @@ LAG_S = 10.0
 Action = tuple[Any, ...]
 Row = tuple[int, int, int]
 """A batch in a log: base offset, leader epoch, and its number."""
+PRODUCER = 5
+OPENS, ENDS = 101, 102
+"""The numbers of a batch in the producer's transaction, and of its marker."""
 
 
 @attrs.frozen
@@ -55,18 +62,20 @@ class KafkaScope:
     shrinks: int = 1
     fences: int = 0
     """A broker is fenced, and unfenced at once, at most this often: it is out of the ISR, and eligible."""
+    transactions: int = 0
+    """1: there is a transaction."""
 
     def __str__(self) -> str:
         return ",".join(f"{name}={value}" for name, value in attrs.asdict(self).items())
 
 
 def read_kafka_scope(text: str) -> KafkaScope:
-    """Returns the scope of `records=N,elections=N,shrinks=N,fences=N`. Raises `ValueError` for another text."""
+    """Returns the scope of `records=N,elections=N,shrinks=N,fences=N,transactions=N`. Raises `ValueError` for another text."""
     values: dict[str, int] = {}
     for word in text.split(","):
         name, equals, value = word.partition("=")
         if name not in attrs.fields_dict(KafkaScope) or not equals or not value.isdecimal():
-            raise ValueError(f"{word!r} is not one of records=N, elections=N, shrinks=N, fences=N")
+            raise ValueError(f"{word!r} is not one of records=N, elections=N, shrinks=N, fences=N, transactions=N")
         values[name] = int(value)
     return KafkaScope(**values)
 
@@ -89,11 +98,29 @@ class TwoReplicas:
     elections: int = 0
     shrinks: int = 0
     fences: int = 0
+    begun: int = 0
+    markers: int = 0
+
+
+def _info(number: int, base_offset: int = NO_OFFSET, leader_epoch: int = NO_EPOCH) -> BatchInfo:
+    """Returns a decider's view of a batch."""
+    match number:
+        case each if each == OPENS:
+            return BatchInfo(1, 10, PRODUCER, 0, 0, base_offset, leader_epoch, BatchKind.TRANSACTIONAL)
+        case each if each == ENDS:
+            return BatchInfo(1, 10, PRODUCER, 0, -1, base_offset, leader_epoch, BatchKind.COMMIT, 0)
+        case _:
+            return BatchInfo(1, 10, base_offset=base_offset, leader_epoch=leader_epoch)
+
+
+def _infos(rows: Iterable[Row]) -> tuple[BatchInfo, ...]:
+    return tuple(_info(number, base_offset, leader_epoch) for base_offset, leader_epoch, number in rows)
 
 
 def _facts(replica: PartitionReplica) -> tuple[Any, ...]:
     role = replica.role
-    facts: tuple[Any, ...] = (replica.log_end, replica.high_watermark, replica.leader_epochs, role.epoch)
+    stable, open_ = replica.last_stable_offset, tuple(replica.log.producers.transactions.open)
+    facts: tuple[Any, ...] = (replica.log_end, replica.high_watermark, replica.leader_epochs, role.epoch, stable, open_)
     if isinstance(role, LeaderReplica):
         followers = tuple((each.log_end, each.broker_epoch) for each in role.followers.values())
         isr = role.isr
@@ -143,6 +170,8 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
             for node in (1, 2):
                 if "leads" in state.facts[node - 1]:
                     yield ("produce", node)
+        if self.scope.transactions:
+            yield from self._parts_of_a_transaction(state)
         if state.elections < self.scope.elections:
             for node in state.committed.isr or state.committed.elr:
                 yield ("elect", node)
@@ -158,6 +187,13 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
         yield from (("answer", node, answer) for node, answer in state.answers)
         yield from (("alter", request) for request in state.alters)
 
+    def _parts_of_a_transaction(self, state: TwoReplicas) -> Iterator[Action]:
+        leaders = [node for node in (1, 2) if "leads" in state.facts[node - 1]]
+        if state.begun < self.scope.transactions:
+            yield from (("begin", node) for node in leaders)
+        elif state.markers <= self.scope.elections:
+            yield from (("mark", node) for node in leaders)
+
     def after(self, state: TwoReplicas, action: Action) -> TwoReplicas:
         """See `Explorer`."""
         match action:
@@ -165,6 +201,12 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                 number = state.written + 1
                 state = attrs.evolve(state, written=number)
                 state = self._step(state, node, Produce(number, 1, BatchInfo(1, 10), 1e9, number))
+            case ("begin", node):
+                state = attrs.evolve(state, begun=state.begun + 1)
+                state = self._step(state, node, VerificationAsked(OPENS, PRODUCER, 0, 0))
+            case ("mark", node):
+                state = attrs.evolve(state, markers=state.markers + 1)
+                state = self._step(state, node, Produce(ENDS, -1, _info(ENDS), 1e9, ENDS))
             case ("elect", node):
                 old = state.committed
                 eligible = {*old.isr, *old.elr} - {node} if not old.isr else set(old.elr)
@@ -260,7 +302,11 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                     case TruncateLog():
                         shorter = effect.end < replica.log_end
                         log = [row for row in log if row[0] < effect.end]
-                        events.append(Truncated(effect.end, () if shorter else None))
+                        producers, transactions = replay((), _infos(log))
+                        events.append(Truncated(effect.end, producers if shorter else None, transactions))
+                    case AnswerVerification(error=KafkaErrorCode.NONE, guard=guard):
+                        # the transaction's coordinator agrees
+                        events.append(Produce(OPENS, -1, _info(OPENS), 1e9, OPENS, guard=guard))
                     case ResetLog():
                         log = []
                     case FetchFrom():
@@ -271,7 +317,7 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                         alters.add(effect)
                     case AnswerFetch() if order is not None:
                         rows = tuple(row for row in log if effect.start <= row[0] < effect.end)
-                        infos = tuple(BatchInfo(1, 10, base_offset=row[0], leader_epoch=row[1]) for row in rows)
+                        infos = _infos(rows)
                         answers.add(
                             (
                                 3 - node,
@@ -305,9 +351,13 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
         )
 
     def _check(self, state: TwoReplicas) -> None:
-        """StrongIsr: the controller's ISR and each eligible replica have all below any leader's high watermark."""
+        """StrongIsr: the controller's ISR and each eligible replica have all below any leader's high watermark.
+
+        And nothing above an open transaction is stable, whose marker is missing below the high watermark.
+        """
         for node in (1, 2):
             facts = state.facts[node - 1]
+            self._check_transaction(node, facts, state.logs[node - 1])
             if "leads" not in facts:
                 continue
             below = tuple(row for row in state.logs[node - 1] if row[0] < facts[1])
@@ -315,6 +365,17 @@ class KafkaExplorer(Explorer[TwoReplicas, Action]):
                 if state.logs[member - 1][: len(below)] != below:
                     held = state.logs[member - 1]
                     raise BrokenPromise(f"K1 StrongIsr: n{member} has {held}, and n{node} calls {below} committed")
+
+    @staticmethod
+    def _check_transaction(node: int, facts: tuple[Any, ...], log: tuple[Row, ...]) -> None:
+        begins = [row[0] for row in log if row[2] == OPENS]
+        if not begins:
+            return
+        ends = [row[0] for row in log if row[2] == ENDS and row[0] > begins[0]]
+        if facts[5] != (() if ends else (PRODUCER,)):
+            raise BrokenPromise(f"K5: n{node} has {log}, and knows the open transactions {facts[5]}")
+        if facts[4] > begins[0] and not (ends and ends[0] < facts[1]):
+            raise BrokenPromise(f"K14: n{node} has {log} up to {facts[1]}, and calls all below {facts[4]} stable")
 
     def key(self, state: TwoReplicas) -> int:
         """See `Explorer`."""

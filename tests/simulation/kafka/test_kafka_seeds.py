@@ -67,6 +67,13 @@ def test_the_search_of_two_replicas_that_leave_the_isr_finds_nothing() -> None:
     assert explored.found is None
 
 
+def test_the_search_of_a_transaction_and_an_election_finds_nothing() -> None:
+    explored = KAFKA.explorer(KAFKA.read_scope("records=0,elections=1,shrinks=0,transactions=1")).explore(
+        states_max=1000
+    )
+    assert explored.found is None
+
+
 def test_a_scope_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="nodes=3"):
         KAFKA.read_scope("nodes=3")
