@@ -33,6 +33,8 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "replica_election_results": ("topic_partitions",),
     "partition_result": ("partitions",),
     "transaction_states": ("transactional_ids",),
+    "entries": ("entries",),
+    "entity": ("entity",),
 }
 """By array of an answer: the arrays of a request whose elements it answers, one by one."""
 UNANSWERED: Final = frozenset({"DescribeLogDirs", "ListPartitionReassignments", "ListGroups", "ListTransactions"})
@@ -54,6 +56,8 @@ IDENTITIES: Final = frozenset(
         "transactional_id",
         "producer_id",
         "producer_epoch",
+        "entity_type",
+        "entity_name",
     }
 )
 KEYS_OF_PARTS: Final = ("partition_index", "partition_id", "key", "name", "group_id", "transactional_id", "user")
