@@ -59,7 +59,7 @@ KAFKA_FLOORS: Mapping[str, int] = {
     "controller_changes": 750,
     "alter_partitions": 4_000,
     "coordinator_loads": 1_100,
-    "compacted_logs": 1_500,
+    "compacted_logs": 700,
     "last_copies_lost": 220,
     "logs_lost_in_part": 850,
     "excused_losses": 2_700,

@@ -63,6 +63,8 @@ KINDS: Mapping[int, st.SearchStrategy[Any]] = {
     id(schema.INT16): draw_signed(16),
     id(schema.INT32): draw_signed(32),
     id(schema.INT64): draw_signed(64),
+    id(schema.UINT16): st.integers(0, 2**16 - 1),
+    id(schema.FLOAT64): st.floats(allow_nan=False),
     id(schema.UUID): st.sampled_from([schema.NO_UUID, bytes(range(16))]) | st.binary(min_size=16, max_size=16),
     id(schema.STRING): st.sampled_from(["", "a", "é" * 64, "t" * 127, "t" * 128, "t" * 300]) | st.text(max_size=8),
     id(schema.BYTES): st.binary(max_size=12) | st.just(bytes(range(200))),
