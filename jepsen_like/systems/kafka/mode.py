@@ -116,6 +116,8 @@ class KafkaMode(Mode):
         factors = {
             name: self.factor(nodes, name) for name in (names.FACTOR, names.OFFSETS_FACTOR, names.TRANSACTIONS_FACTOR)
         }
+        least = min(names.TRANSACTIONS_MIN_ISR_MAX, factors[names.TRANSACTIONS_FACTOR])
+        factors[names.TRANSACTIONS_MIN_ISR] = int(self.settings.get(names.TRANSACTIONS_MIN_ISR, least))
         of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
         return [f"{name}={show(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
 

@@ -19,6 +19,7 @@ FACTOR: Final = "default.replication.factor"
 OFFSETS_FACTOR: Final = "offsets.topic.replication.factor"
 TRANSACTION_PARTITIONS: Final = "transaction.state.log.num.partitions"
 TRANSACTIONS_FACTOR: Final = "transaction.state.log.replication.factor"
+TRANSACTIONS_MIN_ISR: Final = "transaction.state.log.min.isr"
 PARTITIONS: Final = "num.partitions"
 LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
@@ -26,6 +27,8 @@ GROUP_PROTOCOL: Final = "group.protocol"
 """The protocol of groups that their members speak: `classic`, or `consumer` for KIP-848."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
+TRANSACTIONS_MIN_ISR_MAX: Final = 2
+"""The replicas in sync that a transaction's state needs where nothing is given, if there are as many."""
 FACTOR_MAX: Final = 3
 """The replication factor where none is given, in a cluster that is large enough."""
 

@@ -47,7 +47,9 @@ def test_brokers_get_brokers_settings_and_clients_theirs() -> None:
     assert (words["default.replication.factor"], words["offsets.topic.replication.factor"]) == ("3", "3")
     assert words["unclean.leader.election.enable"] == "false"
     assert words.keys().isdisjoint({"acks", "enable.idempotence"})
-    assert dict(word.split("=") for word in mode.broker_words(1))["default.replication.factor"] == "1"
+    alone = dict(word.split("=") for word in mode.broker_words(1))
+    assert alone["default.replication.factor"] == alone["transaction.state.log.min.isr"] == "1"
+    assert words["transaction.state.log.min.isr"] == "2"
     config = producer_config(mode, "here:1")
     assert (config["acks"], config["enable.idempotence"]) == ("all", True)
     assert "retries" not in config
