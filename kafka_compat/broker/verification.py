@@ -39,7 +39,7 @@ RETRIES_S = 0.1
 VERSION = 5
 RAISING_VERSION = 2
 NEVER = float("inf")
-NONE = KafkaErrorCode.NONE
+NONE, CONCURRENT = KafkaErrorCode.NONE, KafkaErrorCode.CONCURRENT_TRANSACTIONS
 Done = Callable[[KafkaErrorCode, int], None]
 
 
@@ -47,14 +47,16 @@ Done = Callable[[KafkaErrorCode, int], None]
 class _Question:
     """One partition of one transaction. `adds` is true if the answer adds the partition."""
 
+    hosted: LocalReplica
     partition: TopicPartition
     transactional_id: str
     producer_id: int
     producer_epoch: int
+    sequence: int
     adds: bool
-    guard: int
     done: Done
     until: float
+    guard: int = 0
 
 
 class Verification:
@@ -89,12 +91,18 @@ class Verification:
         adds: bool,
     ) -> None:
         """Call `done` with NONE and the guard for `Produce`, or with the reason to refuse the batch; once, perhaps now."""
+        until = self._context.clock() + RETRIES_S
+        self._begin(_Question(hosted, hosted.partition, transactional_id, *producer, sequence, adds, done, until))
+
+    def _begin(self, question: _Question) -> None:
+        """Take a guard from the partition, and ask."""
+        hosted, done, producer = question.hosted, question.done, (question.producer_id, question.producer_epoch)
         if hosted.decider.log.producers.is_open(*producer):
             done(NONE, 0)
             return
         answers: list[Answer] = []
         token = self._replicas().token(answers.append)
-        self._replicas().step(hosted, VerificationAsked(token, *producer, sequence))
+        self._replicas().step(hosted, VerificationAsked(token, *producer, question.sequence))
         if not answers:  # the step waits for the end of another, which asked for this
             self._replicas().forget(token)
             done(KafkaErrorCode.NOT_ENOUGH_REPLICAS, 0)
@@ -104,8 +112,8 @@ class Verification:
         if answer.error is not NONE or not answer.guard:
             done(answer.error, 0)
             return
-        until = self._context.clock() + RETRIES_S
-        self._ask(_Question(hosted.partition, transactional_id, *producer, adds, answer.guard, done, until))
+        question.guard = answer.guard
+        self._ask(question)
 
     def _ask(self, question: _Question) -> None:
         coordinator = self._coordinator_of(question.transactional_id)
@@ -182,20 +190,30 @@ class Verification:
 
     def _take_answer(self, question: _Question, error: KafkaErrorCode) -> None:
         now = self._context.clock()
-        if error is KafkaErrorCode.CONCURRENT_TRANSACTIONS and question.adds and now < question.until:
+        if question.adds and now < question.until and (error is CONCURRENT or (error is NONE and _is_void(question))):
             self._again.append((now + RETRY_S, question))
         else:
             question.done(error, question.guard)
 
     def pump(self, now: float) -> None:
-        """Ask again what is due."""
+        """Ask again what is due, each with a guard of its own: the marker that it waited for voids the one before."""
         while self._again and self._again[0][0] <= now:
-            self._ask(self._again.popleft()[1])
+            question = self._again.popleft()[1]
+            if self._replicas().hosted.get(question.partition) is question.hosted:
+                self._begin(question)
+            else:
+                question.done(KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
         return self._again[0][0] if self._again else NEVER
+
+
+def _is_void(question: _Question) -> bool:
+    """Returns True if a marker came meanwhile: that of the transaction before, when the answer adds to the next one."""
+    producers, producer = question.hosted.decider.log.producers, (question.producer_id, question.producer_epoch)
+    return not producers.is_open(*producer) and not producers.transactions.is_verified(*producer, question.guard)
 
 
 def _error_in(result: AddPartitionsResult) -> KafkaErrorCode:

@@ -8,7 +8,9 @@ import pytest
 
 from kafka_compat.broker.requests import produce as module
 from kafka_compat.broker.requests.produce import ProduceRequests
-from kafka_compat.model import TopicPartition
+from kafka_compat.broker.verification import Verification
+from kafka_compat.model import TRANSACTIONS_TOPIC, TopicPartition
+from kafka_compat.partition.model import BatchKind
 from kafka_compat.protocol.apis.produce import (
     PRODUCE,
     ProducePartition,
@@ -26,6 +28,7 @@ from kafka_compat.protocol.batch_header import (
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.records import encode_records, encode_varint, read_records
+from kafka_compat.transactions.effects import TransactionAnswer
 from tests.kafka_compat.broker.world import Asked, Connection, World, ask, world
 from tests.kafka_compat.packers import PACKERS, Packer
 
@@ -290,3 +293,31 @@ def test_a_verified_batch_that_is_refused_at_once_is_answered_once(broker: Broke
         done(KafkaErrorCode.NONE, 99)  # of a question that is void by now
     (topic,) = asked.answer.responses
     assert [each.error_code for each in topic.partition_responses] == [KafkaErrorCode.INVALID_TXN_STATE] * partitions
+
+
+class TransactionCoordinators:
+    """Stands for the coordinators: answers when a test wants it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Callable[[TransactionAnswer], None]] = []
+
+    def ask(self, _name: str, _request: object, respond: Callable[[TransactionAnswer], None]) -> None:
+        self.asked.append(respond)
+
+
+def test_a_question_that_waits_for_the_marker_of_the_transaction_before_is_not_void_by_it(broker: Broker) -> None:
+    world, coordinators = broker.world, TransactionCoordinators()
+    world.topic(TRANSACTIONS_TOPIC, partitions=1)
+    verification = Verification(world.context, lambda: world.replicas, coordinators, {})  # type: ignore[arg-type]
+    hosted = world.replicas.hosted[T0]
+    transactions = hosted.decider.log.producers.transactions
+    outcomes: list[tuple[KafkaErrorCode, int]] = []
+    verification.verify(hosted, "x", (7, 1), 0, lambda *outcome: outcomes.append(outcome), adds=True)
+    transactions.end(7, BatchKind.COMMIT, 0)
+    coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.NONE))
+    assert not outcomes
+    verification.pump(verification.deadline)
+    coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.NONE))
+    ((error, guard),) = outcomes
+    assert error is KafkaErrorCode.NONE
+    assert transactions.is_verified(7, 1, guard)
