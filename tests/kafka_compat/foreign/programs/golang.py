@@ -50,7 +50,7 @@ QUICK = {
     "auto.create.topics.enable": "false",
 }
 NOT_SERVED: Mapping[str, str] = {
-    "TestFuncAdminQuotas": "clients' quotas are not served",
+    "TestFuncAdminQuotas": "clients' quotas cannot be set",
     "TestFuncAdminUpdateFeatures": "features are not changed",
 }
 """The tests that fail, with reasons."""
