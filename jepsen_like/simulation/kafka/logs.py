@@ -48,10 +48,10 @@ def _read(content: bytes) -> LoggedBatch:
     info = batch_info(header, content)
     if header.is_control:
         return LoggedBatch(info, "", content, (), header.max_timestamp)
-    first, *others = read_records(content)
-    if first.key is None:
-        return LoggedBatch(info, (first.value or b"").decode(), content, (), header.max_timestamp)
-    return LoggedBatch(info, "", content, (first, *others), header.max_timestamp)
+    records = tuple(read_records(content))  # none in a producer's last batch, which compaction keeps
+    if records and records[0].key is None:
+        return LoggedBatch(info, (records[0].value or b"").decode(), content, (), header.max_timestamp)
+    return LoggedBatch(info, "", content, records, header.max_timestamp)
 
 
 @attrs.define(eq=False)
