@@ -485,6 +485,8 @@ class KafkaAudits:
         self.counts["reads"] += bool(batches)
         if truth is None or broker.node in truth.tainted:
             return
+        if truth.excused >= 0 and not replica.leads:
+            return  # a follower may show what was committed before a loss with an excuse, until its leader corrects it
         for batch in batches:
             at = truth.place(batch.info.base_offset)
             if truth.committed[at : at + 1] != [batch]:
