@@ -13,9 +13,10 @@ as a master (`rocketmq_peers`). It prints what came of them, and fails unless
 - at least half of the frames reached a handler,
 - the memory of each process grew by less than 256 MiB, and nothing was written outside of their directories.
 
-What cannot be promised: who can reach the port is believed to be the slave that it claims to be. A peer that was sent bytes, and reports them without
-having kept them, counts as a copy; it can keep the true slave away; and one that shows another history stops the master's
-taking of messages, until it shows none. The port is for a network that one trusts, as RocketMQ's.
+All processes have a secret. Half of the frames come from strangers, half from a process that has proven to be of the cluster.
+
+What cannot be promised: a member is believed. One that proves to be a slave, was sent bytes, and reports them without having kept them, counts as
+a copy; it can keep the true slave away; and one that shows another history stops the master's taking of messages, until it shows none.
 """
 
 import argparse
@@ -31,6 +32,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from rocketmq_compat.broker.broker import OF_BROKERS, OF_OPERATORS, OF_TOOLS
+from rocketmq_compat.remoting.codes import RequestCode
 from rocketmq_compat.remoting.errors import MalformedFrame
 from rocketmq_compat.remoting.frame import Command, decode
 from tests.fuzz.rocketmq_clients import BadClients
@@ -41,6 +44,8 @@ from tests.fuzz.rocketmq_group import (
     broker_flags,
     connect,
     create_topic,
+    prove_to_broker,
+    prove_to_names,
     read_command,
     read_exactly,
     running,
@@ -75,21 +80,33 @@ LONG = 10_000
 """With so many frames, what takes seconds is included, and a rogue master tells every lie that it knows."""
 ROUNDS = 16
 HA_SHARE = 0.06
+MEMBERS_SHARE = 0.5
+"""So many of the frames come from a process that has proven to be of the cluster, the others from strangers."""
 LATENCY_S_MAX = 5.0
 WAIT_S = 0.02
+PROVE = RequestCode.PROVE_MEMBERSHIP
+OF_MEMBERS = {
+    *(PROVE, *OF_BROKERS, *OF_TOOLS, *OF_OPERATORS),
+    *(RequestCode.REGISTER_BROKER, RequestCode.REGISTER_TOPIC_IN_NAMESRV, RequestCode.UNREGISTER_BROKER),
+    *(RequestCode.BROKER_HEARTBEAT, RequestCode.QUERY_DATA_VERSION),
+}
+"""A member that asks for what is another's loses its connection; a stranger is refused, unless its proof is bad."""
 MARKER = 0x5AFE5AFE
 """The opaque of a request that follows each fuzzed one: its answer tells that the server goes on with the connection."""
 MARKER_CODE = 46
 
 
-def send_fuzzed(address: tuple[str, int], frame: Frame) -> str:
-    """One fuzzed frame on a connection of its own, and its fate.
+def send_fuzzed(process: Process, frame: Frame, *, proves: bool) -> str:
+    """One fuzzed frame on a connection of its own, of a member if `proves`, and its fate.
 
     "answered", "not supported" (answered without a handler), "no answer" (one-way, or an answer itself), "waiting" (still, when the client left),
+    "not allowed" (a member that asks for what is another's is ended),
     "closed" by the server, and "left": the frame was not whole, and the connection ended when the client did not send the rest.
     """
     expected = _parse_frame(frame)
-    with connect(address) as connection:
+    with connect(process.address) as connection:
+        if proves:
+            prove_to(process, connection)
         try:
             connection.sendall(frame.data)
             if not frame.whole:
@@ -100,12 +117,24 @@ def send_fuzzed(address: tuple[str, int], frame: Frame) -> str:
             connection.sendall(json_frame(MARKER_CODE, {}, opaque=MARKER))
             fate = _answer(connection, expected)
         except (EOFError, ConnectionError):
-            assert expected is None or not frame.whole, f"a request was not answered: {frame}"
-            return "closed" if frame.whole else "left"
+            if not frame.whole:
+                return "left"
+            if expected is not None and (expected.code == PROVE or (proves and expected.code in OF_MEMBERS)):
+                return "not allowed"
+            assert expected is None, f"a request was not answered: {frame}"
+            return "closed"
         except TimeoutError:
             raise AssertionError(f"no answer to {frame}") from None
     assert expected is not None, f"what is no frame was {fate}: {frame}"
     return fate
+
+
+def prove_to(process: Process, connection: socket.socket) -> None:
+    """Prove to be a member of the cluster that has no business with this process."""
+    if process.name == "names":
+        prove_to_names(connection)
+    else:
+        prove_to_broker(connection, 1 if process.name == "slave" else 0)
 
 
 def _answer(connection: socket.socket, expected: Command | None) -> str:
@@ -156,7 +185,7 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
         for each in directory.glob("stderr-*"):
             assert not each.read_text(), f"{each.name}: {each.read_text()[-4000:]}"
         names = {each.name for each in directory.iterdir() if not each.name.startswith("stderr-")}
-        assert names <= {"master", "slave", "alone", "victim", "kv.json", "kv.json.journal"}, (
+        assert names <= {"master", "slave", "alone", "victim", "secret", "kv.json", "kv.json.journal"}, (
             f"files outside of the directories: {names}"
         )
         for data in ("master", "slave"):
@@ -242,7 +271,7 @@ class Attack:
         process = self._names if choice < 0.25 else self._slave if choice < 0.35 else self._master
         frame = fuzzed_frame(NAMES if process is self._names else BROKER, rng)
         try:
-            fate = send_fuzzed(process.address, frame)
+            fate = send_fuzzed(process, frame, proves=rng.random() < MEMBERS_SHARE)
         except (OSError, AssertionError) as error:
             error.add_note(f"frame {count} to {process.name}, {frame}: exit {process.process.poll()} {process.news}")
             raise
@@ -254,7 +283,8 @@ class Attack:
         """Of the HA stream, at every port; only a master takes any."""
         process = self._rng.choice(self._processes)
         address = process.ha_address if process is self._master and self._rng.random() < 0.5 else process.address
-        fate = send_message(address, fuzzed_message(self._rng))
+        proves = process is self._master and self._rng.random() < MEMBERS_SHARE
+        fate = send_message(address, fuzzed_message(self._rng), proves=proves)
         self._fates[f"ha {fate}"] += 1
         self._kinds["ha"] += 1
         self._watch(count)
@@ -285,8 +315,9 @@ class Attack:
         logged = sum(
             count for each in self._processes for reason, count in each.reasons.items() if "reset" not in reason.lower()
         )
-        assert logged >= fates["closed"], f"{fates['closed']} connections were closed, {logged} with a logged reason"
-        reached = fates["answered"] + fates["waiting"]
+        closed = fates["closed"] + fates["not allowed"]
+        assert logged >= closed, f"{closed} connections were closed, {logged} with a logged reason"
+        reached = fates["answered"] + fates["waiting"] + fates["not allowed"]
         assert reached * 2 >= frames, f"only {reached} frames reached a handler"
         assert healthy.longest_s < LATENCY_S_MAX, (
             f"a healthy send took {healthy.longest_s} s, during {healthy.longest_during}"

@@ -15,8 +15,11 @@ from typing import Any
 
 import attrs
 
+from raft.secret_file import credentials_of
+from raft.trust import Credentials, Dialer, Secret
+from rocketmq_compat.membership import ANY_CLUSTER, NAME_SERVER, NAMES, REMOTING, broker_named
 from rocketmq_compat.records import read_heads
-from rocketmq_compat.remoting.codes import ResponseCode
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import ANSWER_HEADER_BYTES_MAX, Command, decode
 from tests.fuzz.rocketmq_requests import BROKER_NAME, CLUSTER, HEALTHY, MESSAGE_BYTES_MAX, json_frame
 
@@ -30,6 +33,9 @@ REFUSED = 14
 """The master takes no messages while a slave shows that it has lost some: they are definitely not stored."""
 NEWS = ("failed", "stopping", "divergence", "divergence_ended", "checkpoint_failed")
 ENDS = ("connection_closed", "ha_connection_closed", "ha_connection_lost")
+SECRET = Secret("what-the-group-knows-and-a-stranger-does-not")
+MEMBER = broker_named("member", 7, None)
+"""A process of the cluster, which has the secret and no business here."""
 BROKER_SETTINGS = {
     "brokerName": BROKER_NAME, "brokerClusterName": CLUSTER, "maxMessageSize": MESSAGE_BYTES_MAX, "slaveTimeout": SLAVE_TIMEOUT_MS,
     "haSendHeartbeatInterval": 500, "registerNameServerPeriod": 1_000, "slaveReadEnable": "true", "flushConsumerOffsetInterval": 1_000,
@@ -87,9 +93,13 @@ def _address(text: str) -> tuple[str, int]:
 
 @contextlib.contextmanager
 def running(name: str, errors: Path, *flags: str) -> Iterator[Process]:
-    """A process that listens, stopped at the end; it writes its log to `errors`."""
+    """A process with the secret that listens, stopped at the end; it writes its log to `errors`."""
+    secret = errors.with_name("secret")
+    if not secret.exists():
+        secret.touch(0o600)
+        secret.write_text(SECRET.text)
     with errors.open("w") as log:
-        command = [sys.executable, "-m", "rocketmq_compat.process", *flags]
+        command = [sys.executable, "-m", "rocketmq_compat.process", *flags, "--secret-file", str(secret)]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         found = Process(name, process)
         listener = threading.Thread(target=found.listen)
@@ -145,6 +155,30 @@ def ask(connection: socket.socket, code: int, ext: dict[str, Any], body: bytes =
         answer = read_command(connection)
         if answer.is_response and answer.opaque == opaque:
             return answer
+
+
+def credentials(name: str) -> Credentials:
+    """Returns what proves that a process of this name is of the cluster."""
+    return credentials_of(SECRET, CLUSTER, name)
+
+
+def prove_to_broker(connection: socket.socket, broker_id: int) -> None:
+    """Prove to the broker of this id, or to the name server where there is none, to be `MEMBER`."""
+    _prove(connection, credentials(MEMBER).dial(REMOTING, broker_named(BROKER_NAME, broker_id, None)))
+
+
+def prove_to_names(connection: socket.socket) -> None:
+    """Prove to a name server to be `MEMBER`."""
+    _prove(connection, credentials_of(SECRET, ANY_CLUSTER, MEMBER).dial(NAMES, NAME_SERVER))
+
+
+def _prove(connection: socket.socket, dialer: Dialer) -> None:
+    message = dialer.opening
+    while message:
+        connection.sendall(json_frame(RequestCode.PROVE_MEMBERSHIP, {}, message))
+        answer = read_command(connection)
+        assert answer.code == ResponseCode.SUCCESS, f"a member is not admitted: {answer}"
+        message = dialer.step(bytes(answer.body)).reply
 
 
 def send_fields(topic: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The layouts of the messages are written here again: what is under test reads them.
 """
 
+import contextlib
 import itertools
 import random
 import socket
@@ -16,6 +17,7 @@ from typing import Any
 import attrs
 import crc32c
 
+from rocketmq_compat.membership import HA, broker_named
 from rocketmq_compat.records import encode_record
 from tests.fuzz.rocketmq_group import (
     HANG_S,
@@ -25,6 +27,7 @@ from tests.fuzz.rocketmq_group import (
     broker_flags,
     connect,
     create_topic,
+    credentials,
     read_exactly,
     running,
     send_fields,
@@ -33,8 +36,10 @@ from tests.fuzz.rocketmq_requests import BROKER_NAME, QUIET
 from tests.fuzz.wire import HEADER, frame
 
 HANDSHAKE, WELCOME, REFUSED, PUSH, REPORT, HEARTBEAT = range(96, 102)
+PROOF = 107
 OFFSET_MAX = 2**62
 TRUE_SLAVE = 1
+STRANGE_SLAVE = 77
 OPEN_MAX = 40
 READERS = 100
 
@@ -75,6 +80,29 @@ def read_message(connection: socket.socket) -> tuple[int, bytes]:
     return kind, body
 
 
+def prove_to_master(connection: socket.socket, slave_id: int, name: str = BROKER_NAME) -> None:
+    """Prove to the master to be this slave."""
+    dialer = credentials(broker_named(name, slave_id, None)).dial(HA, broker_named(BROKER_NAME, 0, None))
+    message = dialer.opening
+    while message:
+        connection.sendall(frame(PROOF, message))
+        kind, body = read_message(connection)
+        assert kind == PROOF, (kind, body)
+        message = dialer.step(body).reply
+
+
+def prove_to_slave(connection: socket.socket) -> None:
+    """Prove to the slave that dialled this connection to be its master."""
+    acceptor = credentials(broker_named(BROKER_NAME, 0, None)).accept(HA, time.monotonic())
+    admitted = None
+    while admitted is None:
+        kind, body = read_message(connection)
+        assert kind == PROOF, (kind, body)
+        step = acceptor.step(time.monotonic(), body)
+        connection.sendall(frame(PROOF, step.reply))
+        admitted = step.admitted
+
+
 def fuzzed_message(rng: random.Random) -> bytes:
     """A frame of the HA stream with strange values, or a damaged one; its slave is none that counts, or of another name."""
     end = rng.choice([0, 1, 2**40, OFFSET_MAX, OFFSET_MAX + 1, 2**64 - 1])
@@ -112,9 +140,11 @@ def fuzzed_message(rng: random.Random) -> bytes:
     return data if rng.random() < 0.8 else data[: rng.randrange(1, len(data))]
 
 
-def send_message(address: tuple[str, int], data: bytes) -> str:
-    """One message on a connection of its own: "refused" in words, or "closed" without."""
+def send_message(address: tuple[str, int], data: bytes, *, proves: bool) -> str:
+    """One message on a connection of its own: "refused" in words, or "closed" without. If `proves`, of a member."""
     with connect(address) as connection:
+        if proves:
+            prove_to_master(connection, STRANGE_SLAVE)
         try:
             connection.sendall(data)
             if len(data) < 8 or len(data) < HEADER.size + int.from_bytes(data[:4], "big"):
@@ -142,6 +172,7 @@ class RogueSlaves:
         short = (
             self.be_of_another_name,
             self.report_too_much,
+            self.speak_for_the_true_slave,
             self.report_less,
             self.shake_hands_twice,
             self.be_a_master,
@@ -164,13 +195,17 @@ class RogueSlaves:
         while len(self._open) > OPEN_MAX:
             self._open.pop(0).close()
 
-    def _connect(self) -> socket.socket:
-        return connect(self.rng.choice([self.master.address, self.master.ha_address]))
+    def _connect(self, slave_id: int, name: str = BROKER_NAME) -> socket.socket:
+        """Returns a connection to either port of the master, which knows who is there."""
+        connection = connect(self.rng.choice([self.master.address, self.master.ha_address]))
+        prove_to_master(connection, slave_id, name)
+        return connection
 
     def _join_as_slave(self, slave_id: int | None = None, end: int = 0, epochs: Epochs | None = None) -> socket.socket:
         """Returns the connection of a slave that the master has welcomed."""
-        connection = self._connect()
-        connection.sendall(handshake(next(self._ids) if slave_id is None else slave_id, end, epochs))
+        number = next(self._ids) if slave_id is None else slave_id
+        connection = self._connect(number)
+        connection.sendall(handshake(number, end, epochs))
         kind, body = read_message(connection)
         assert kind == WELCOME, f"not taken: {body!r}"
         return connection
@@ -189,9 +224,9 @@ class RogueSlaves:
 
     def be_of_another_name(self) -> None:
         """And of broker id 0: refused, and pushed nothing."""
-        for data in (handshake(7, name="another"), handshake(0)):
-            with self._connect() as connection:
-                connection.sendall(data)
+        for slave_id, name in ((7, "another"), (0, BROKER_NAME)):
+            with self._connect(slave_id, name) as connection:
+                connection.sendall(handshake(slave_id, name=name))
                 kind, body = read_message(connection)
                 assert kind == REFUSED, (kind, body)
                 self._is_closed(connection)
@@ -201,9 +236,21 @@ class RogueSlaves:
         connection = self._join_as_slave()
         connection.sendall(report(self.rng.choice([OFFSET_MAX, 2**40])))
         self._is_closed(connection)
-        connection = connect(self.master.ha_address)
-        connection.sendall(report(0))
-        self._is_closed(connection)
+        for proves in (False, True):
+            connection = connect(self.master.ha_address)
+            if proves:
+                prove_to_master(connection, next(self._ids))
+            connection.sendall(report(0))
+            self._is_closed(connection)
+
+    def speak_for_the_true_slave(self) -> None:
+        """Without the secret, or as another member; so the true slave keeps its place."""
+        for proves in (False, True):
+            connection = connect(self.rng.choice([self.master.address, self.master.ha_address]))
+            if proves:
+                prove_to_master(connection, next(self._ids))
+            connection.sendall(handshake(TRUE_SLAVE, OFFSET_MAX))
+            self._is_closed(connection)
 
     def report_less(self) -> None:
         """Less than before."""
@@ -255,7 +302,7 @@ class RogueSlaves:
             assert answer.code in STORED, answer
 
     def _diverge(self, slave_id: int, end: int, epochs: Epochs) -> None:
-        with self._connect() as connection:
+        with self._connect(slave_id) as connection:
             connection.sendall(handshake(slave_id, end, epochs))
             kind, body = read_message(connection)
             assert kind == REFUSED and struct.unpack_from("!q", body)[0] >= 0, (kind, body)
@@ -276,8 +323,10 @@ class RogueSlaves:
         """Many slaves that lack everything, and leave what they are pushed in the socket: bounded in number, and so in memory."""
         connections = []
         for _ in range(READERS):
-            connection = connect(self.master.address)
-            connection.sendall(handshake(next(self._ids)))
+            connection, slave_id = connect(self.master.address), next(self._ids)
+            with contextlib.suppress(EOFError):  # too many
+                prove_to_master(connection, slave_id)
+                connection.sendall(handshake(slave_id))
             connections.append(connection)
         with connect(self.master.address) as client:
             assert ask(client, 46, {}).is_response
@@ -389,6 +438,7 @@ class RogueMaster:
         return sum(map(len, self._records))
 
     def _round(self, victim: Process, connection: socket.socket, number: int) -> None:
+        prove_to_slave(connection)
         kind, body = read_message(connection)
         assert kind == HANDSHAKE, kind
         _, slave_id, start, end, _, _ = struct.unpack_from("!BIQQHB", body)
