@@ -311,7 +311,7 @@ BAD_SETTINGS = [
     ("min.insync.replicas", "-1"),
     ("min.insync.replicas", "9" * 5000),
     ("retention.ms", ""),
-    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "shrink"),
     ("no.such.setting", "1"),
     ("unclean.leader.election.enable", "perhaps"),
 ]
