@@ -131,6 +131,13 @@ OF_RAFT = (
         "            if due < 0:\n",
     ),
     unguard(
+        "claims-of-older-leaders-looked-up",
+        "the log is read for what an older leader's entries would replace, also below its start, which ends the node",
+        "raft.inbox",
+        " and message.term >= self._core.term:\n",
+        ":\n",
+    ),
+    unguard(
         "claims-of-snapshots-that-forget",
         "a snapshot may begin before records that are committed",
         "raft.inbox",
