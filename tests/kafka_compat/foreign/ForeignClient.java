@@ -23,7 +23,8 @@ public final class ForeignClient {
             said("topic created", true);
             produced();
             consumed();
-            group(admin);
+            group(admin, "classic", Map.of("heartbeat.interval.ms", "200"));
+            group(admin, "consumer", Map.of());
             administered(admin);
         }
     }
@@ -63,9 +64,11 @@ public final class ForeignClient {
         }
     }
 
-    private static void group(Admin admin) throws Exception {
-        String group = topic + "-group";
-        Map<String, Object> settings = Map.of("group.id", group, "heartbeat.interval.ms", "200");
+    private static void group(Admin admin, String protocol, Map<String, Object> more) throws Exception {
+        String group = topic + "-" + protocol;
+        Map<String, Object> settings = new HashMap<>(more);
+        settings.put("group.id", group);
+        settings.put("group.protocol", protocol);
         TopicPartition at = new TopicPartition(topic, 0);
         try (KafkaConsumer<byte[], byte[]> one = consumer(settings); KafkaConsumer<byte[], byte[]> other = consumer(settings)) {
             one.subscribe(List.of(topic));
@@ -76,19 +79,19 @@ public final class ForeignClient {
                 one.poll(Duration.ofMillis(100));
                 other.poll(Duration.ofMillis(100));
             }
-            said("two members share two partitions", one.assignment().size() == 1 && other.assignment().size() == 1
+            said(protocol + ": two members share two partitions", one.assignment().size() == 1 && other.assignment().size() == 1
                 && !one.assignment().equals(other.assignment()));
             KafkaConsumer<byte[], byte[]> owner = one.assignment().contains(at) ? one : other;
             owner.commitSync(Map.of(at, new OffsetAndMetadata(42, "as far as this")));
             OffsetAndMetadata committed = owner.committed(Set.of(at)).get(at);
-            said("offset and its metadata committed", committed.offset() == 42 && committed.metadata().equals("as far as this"));
+            said(protocol + ": offset and its metadata committed", committed.offset() == 42 && committed.metadata().equals("as far as this"));
         }
         Map<TopicPartition, OffsetAndMetadata> offsets =
             admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get(30, TimeUnit.SECONDS);
-        said("offsets of a group listed", offsets.get(at).offset() == 42);
+        said(protocol + ": offsets of a group listed", offsets.get(at).offset() == 42);
         admin.deleteConsumerGroupOffsets(group, Set.of(at)).all().get(30, TimeUnit.SECONDS);
         admin.deleteConsumerGroups(List.of(group)).all().get(30, TimeUnit.SECONDS);
-        said("group deleted", admin.listGroups().all().get(30, TimeUnit.SECONDS).stream()
+        said(protocol + ": group deleted", admin.listGroups().all().get(30, TimeUnit.SECONDS).stream()
             .noneMatch(each -> each.groupId().equals(group)));
     }
 
