@@ -329,6 +329,14 @@ class KafkaAudits:
         truth.tainted.add(node)
         self._forget_lost(partition, truth)
 
+    def on_tail_lost(self, node: int, partition: TopicPartition) -> None:
+        """Power took what a broker had not flushed: no promise of its, but the last copy if all members lost their disks."""
+        truth = self.truths.get(partition)
+        if truth is None or node in (members := (*truth.state.isr, *truth.state.elr)):
+            return
+        if truth.tainted.issuperset(members):
+            self._forget_lost(partition, truth)
+
     def _forget_lost(self, partition: TopicPartition, truth: PartitionTruth) -> None:
         """Stop expecting what no replica has."""
         copies = [self.log_of(each, partition) for each in truth.state.replicas]

@@ -212,6 +212,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
             self.counts["wipes"] += 1
             lost += broker.wipe()
         elif self.knobs.before_ack:
+            for partition in lost:
+                self.audits.on_tail_lost(broker.node, partition)
             lost = []
         self._on_lost(broker, lost)
         if was_up:
