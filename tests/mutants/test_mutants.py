@@ -13,8 +13,8 @@ QUICK = [
     "read-before-own-commit",
     "snapshot-counts-before-it-arrived",
     "checker-ignores-time",
-    "kafka-expands-below-the-high-watermark",
-    "kafka-forgets-who-is-eligible",
+    "kafka-acknowledges-at-once",
+    "kafka-who-is-fenced-is-forgotten",
     "rocketmq-no-epochs-compared",
     "rocketmq-sync-flush-is-not-waited-for",
 ]
