@@ -10,6 +10,8 @@ import attrs
 import numpy as np
 
 from jepsen_like.checker.allowance import Allowance
+from jepsen_like.checker.compaction.partition import CompactionTerms
+from jepsen_like.checker.compaction.tasks import CompactionCheck, terms_of
 from jepsen_like.checker.elements.calls_tasks import CallsCheck
 from jepsen_like.checker.elements.tasks import ObjectsCheck
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
@@ -127,6 +129,8 @@ def check_run(
             check = QueueCheck(dump, kept, _expectations_of(directory), allowances)
         case Model.TRANSACTIONS:
             check = TransactionsCheck(dump)
+        case Model.COMPACTED:
+            check = _compaction_check(directory, dump, kept)
         case _:
             check = _check_of(model)
     with _job_of(history, engine, worker, limits) as job:
@@ -168,6 +172,8 @@ def _check_of(model: Model) -> ModelCheck:
             return QueueCheck((), None, NO_MORE_EXPECTED, ())
         case Model.TRANSACTIONS:
             return TransactionsCheck(())
+        case Model.COMPACTED:
+            return CompactionCheck((), {}, CompactionTerms())
         case _:
             return ObjectsCheck(model)
 
@@ -182,6 +188,7 @@ def _judge(model: Model, engine: Engine, found: Conclusion) -> Verdict:
         unchecked=found.unchecked,
         losses=found.losses,
         transactions=found.transactions,
+        compaction=found.compaction,
     )
 
 
@@ -235,6 +242,17 @@ def require_evidence(findings: Findings, model: Model) -> Findings:
         reason = f"{whose} {LOOKS[model]} that returned could have found what was acknowledged, so nothing was tested"
         return attrs.evolve(findings, undecided=(*findings.undecided, Undecided(NONE, reason)))
     return findings
+
+
+def _compaction_check(directory: Path, dump: Sequence[Path], kept: Mapping[int, Kept] | None) -> CompactionCheck:
+    """Returns the check of compacted partitions, by what `test.json` states about their topic."""
+    nodes = {number: tuple(sorted(one.starts)) for number, one in (kept or {}).items()}
+    dumped_ns = max((one.dumped_ns for one in (kept or {}).values()), default=0)
+    try:
+        test = json.loads((directory / TEST).read_text())
+        return CompactionCheck(dump, nodes, terms_of(test, dumped_ns))
+    except (OSError, ValueError, AttributeError) as error:
+        raise UnreadableHistory(directory / TEST, f"does not say what compaction is held to ({error})") from error
 
 
 def _expectations_of(directory: Path) -> QueueExpectations:

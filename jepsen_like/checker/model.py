@@ -8,7 +8,7 @@ import attrs
 from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.rows.tasks import Task
-from jepsen_like.checker.verdict import Check, Findings, TransactionCounts
+from jepsen_like.checker.verdict import Check, CompactionCounts, Findings, TransactionCounts
 from jepsen_like.history.files import HistoryReader
 
 
@@ -23,6 +23,8 @@ class Conclusion:
     """Checks that the history has no evidence for."""
     transactions: TransactionCounts | None = None
     """Of a history of transactions."""
+    compaction: CompactionCounts | None = None
+    """Of a history of compacted partitions."""
 
 
 class ModelCheck(Protocol):

@@ -33,6 +33,8 @@ class Model(enum.Enum):
     """Partitions of topics with producers, consumers and their groups."""
     TRANSACTIONS = "transactions"
     """Partitions that transactional producers write to, several in one transaction."""
+    COMPACTED = "compacted"
+    """Partitions that keep the newest record of each key."""
     UNORDERED_QUEUE = "unordered-queue"
     """Elements that are each taken out at most once, in any order."""
     FIFO_QUEUE = "fifo-queue"
@@ -107,6 +109,12 @@ class Check(enum.StrEnum):
     """A producer whose transactional id another one had taken wrote a record, or ended a transaction."""
     STABLE_END = "stable_end"
     """The end up to which transactions are decided went back."""
+    RESURRECTED = "resurrected"
+    """An older record of a key is there, and a newer one is gone."""
+    DELETION_GONE = "deletion_gone"
+    """A deletion left earlier than `delete.retention.ms` allows."""
+    COMPACTED_EARLY = "compacted_early"
+    """A record left while it was younger than `min.compaction.lag.ms`."""
 
 
 LOG_CHECKS: Final = (
@@ -156,6 +164,18 @@ TRANSACTION_CHECKS: Final = (
     Check.STABLE_END,
     Check.COMMIT_REGRESS,
 )
+COMPACTION_CHECKS: Final = (
+    Check.LOST,
+    Check.RESURRECTED,
+    Check.DELETION_GONE,
+    Check.COMPACTED_EARLY,
+    Check.DUPLICATED,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.DIVERGENT_OFFSET,
+    Check.SEND_ORDER,
+    Check.NONMONOTONIC_POLL,
+)
 PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
 """Of a queue whose messages are pushed; told only where they were made."""
 REGISTER_CHECKS: Final = (
@@ -180,6 +200,7 @@ CHECKS_OF: Final = {
     Model.REGISTER: REGISTER_CHECKS,
     Model.QUEUE: QUEUE_CHECKS,
     Model.TRANSACTIONS: TRANSACTION_CHECKS,
+    Model.COMPACTED: COMPACTION_CHECKS,
     Model.UNORDERED_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.FIFO_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.TOTAL_QUEUE: (*ELEMENT_CHECKS[1:], Check.SEND_ORDER),
@@ -195,6 +216,7 @@ OF_ELEMENTS: Final = (*QUEUES_OF_ELEMENTS, *SETS, Model.KEY_VALUE)
 NOUNS: Final = {
     Model.QUEUE: "partition",
     Model.TRANSACTIONS: "partition",
+    Model.COMPACTED: "partition",
     **dict.fromkeys(QUEUES_OF_ELEMENTS, "queue"),
     **dict.fromkeys(SETS, "set"),
     Model.KEY_VALUE: "key",
@@ -321,6 +343,15 @@ class TransactionCounts:
 
 
 @attrs.frozen(kw_only=True)
+class CompactionCounts:
+    """Acknowledged records that compaction removed, keys, and those of which it left nothing."""
+
+    removed: int = 0
+    keys: int = 0
+    deleted_keys: int = 0
+
+
+@attrs.frozen(kw_only=True)
 class Findings:
     """The findings about one piece of a history; pieces add up."""
 
@@ -395,6 +426,7 @@ class Verdict:
     losses: tuple[AllowedLoss, ...] = ()
     """The losses that are allowed; they are counted in `findings.lost_acked`, and are no violations."""
     transactions: TransactionCounts | None = None
+    compaction: CompactionCounts | None = None
 
     @property
     def valid(self) -> bool | None:
@@ -410,7 +442,7 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
-        elif self.model in (Model.QUEUE, Model.TRANSACTIONS) or self.model in OF_ELEMENTS:
+        elif self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED) or self.model in OF_ELEMENTS:
             pass
         elif self.model is Model.LOG and found.unread:
             lines.append(f"loss: {found.unread:,} of {found.objects:,} logs have no final logs")
@@ -494,6 +526,7 @@ class Verdict:
                 "violated": len(found.violated),
                 "unknown": len(unknown),
                 **self._transactions(),
+                **({} if self.compaction is None else {"compaction": attrs.asdict(self.compaction)}),
             },
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "not_tested": list(self.not_tested),

@@ -128,6 +128,9 @@ class Op:
     transactional id. poll, tail: `b` is 1 for read_committed, 2 for read_uncommitted. tail: `offset` the end that this level
     can read to; `seen` where the partition begins, if `process` has then read all of it.
 
+    Of compacted partitions a value names its key (`keyed_values`), and a scan by a client of its own ends in a tail:
+    `offset` the end that it reached, `seen` where it began, `b` 1 if that was after everything. Its interval is the scan's.
+
     Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for
     each of them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:
 

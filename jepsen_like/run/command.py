@@ -502,8 +502,11 @@ def summary(results: RunResults, report: Path) -> list[str]:
     for name, check in results.checks.items():
         if check.valid is not True and check.examples:
             lines.append(f"{name}: {check.count:,} found, for example: {check.examples[0]}")
-    if (counts := results.objects.get("transactions")) is not None:
-        lines.append(describe_transactions(counts, results.checks["evidence"].reason))
+    lines += [
+        describe_counts(what, counts, results.checks["evidence"].reason)
+        for what in ("transactions", "compaction")
+        if (counts := results.objects.get(what)) is not None
+    ]
     if given := results.given:
         lines.append(
             f"given to consumers: {given.messages:,} messages, {given.again:,} times one again   "
@@ -518,10 +521,10 @@ def summary(results: RunResults, report: Path) -> list[str]:
     return [*lines, f"report: {report}"]
 
 
-def describe_transactions(counts: Mapping[str, int], struck: str | None) -> str:
-    """Returns how the transactions of a run ended, and what faults struck, in one line."""
+def describe_counts(what: str, counts: Mapping[str, int], more: str | None) -> str:
+    """Returns how the transactions of a run ended, or what compaction did, in one line; `more` is what faults struck."""
     told = [f"{name.replace('_', ' ')} {count:,}" for name, count in counts.items()]
-    return "   ".join([f"transactions: {told[0]}", *told[1:], *([struck] if struck else [])])
+    return "   ".join([f"{what}: {told[0]}", *told[1:], *([more] if more else [])])
 
 
 def describe_expired(results: RunResults) -> str:

@@ -55,6 +55,7 @@ ACTIONS: Final = {
         Action.TAIL,
     ),
     Model.TRANSACTIONS: (Action.INIT, Action.SEND, Action.COMMIT, Action.COMMITTED, Action.POLL, Action.TAIL),
+    Model.COMPACTED: (Action.SEND, Action.POLL, Action.TAIL),
     **dict.fromkeys(QUEUES_OF_ELEMENTS, (Action.ENQUEUE, Action.DEQUEUE, Action.DRAIN)),
     **dict.fromkeys(SETS, (Action.ADD, Action.READ)),
     Model.KEY_VALUE: (Action.APPEND, Action.WRITE, Action.READ),

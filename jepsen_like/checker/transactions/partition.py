@@ -142,9 +142,9 @@ def judge_partition(one: WrittenPartition) -> tuple[Breaches, PartitionFacts, in
     least = np.minimum.reduce(counts) if counts else nothing
     most = np.maximum.reduce(counts) if counts else nothing
     _check_origins(one, found)
-    _check_places(one, found)
+    check_places(one, found)
     _check_replicas(one, found)
-    _check_send_order(one, found)
+    check_send_order(one, found)
     _check_committed_reads(one, found, of_send, most if counts else None)
     _check_polls(one, found, views)
     _check_stable_ends(one, found)
@@ -205,7 +205,7 @@ def _check_origins(one: WrittenPartition, found: Breaches) -> None:
         found.add(Check.PHANTOM, places, show)
 
 
-def _check_places(one: WrittenPartition, found: Breaches) -> None:
+def check_places(one: WrittenPartition, found: Breaches) -> None:
     """Each value stands at one offset, and each offset has one value."""
     rows = one.rows
     acked = one.sends[(rows.type[one.sends] == Outcome.OK) & (rows.offset[one.sends] != NONE)]
@@ -247,7 +247,7 @@ def _check_replicas(one: WrittenPartition, found: Breaches) -> None:
         found.add(Check.REPLICAS, places, show)
 
 
-def _check_send_order(one: WrittenPartition, found: Breaches) -> None:
+def check_send_order(one: WrittenPartition, found: Breaches) -> None:
     """Of one producer's records those that were sent later stand behind those that were sent earlier."""
     rows = one.rows
     for log in one.logs[:1]:
@@ -295,12 +295,13 @@ def _check_polls(one: WrittenPartition, found: Breaches, views: list[tuple[Ints,
     polls = one.polls[np.argsort(rows.process[one.polls], kind="stable")]
     process = rows.process[polls]
     for mine in np.split(polls, np.flatnonzero(process[1:] != process[:-1]) + 1) if len(polls) else []:
-        _check_polls_of(one, found, mine)
+        check_polls_of(one, found, mine)
         if offsets is not None and rows.b[mine[0]] == READ_COMMITTED:
             _check_passed(one, found, mine, offsets)
 
 
-def _check_polls_of(one: WrittenPartition, found: Breaches, mine: Ints) -> None:
+def check_polls_of(one: WrittenPartition, found: Breaches, mine: Ints) -> None:
+    """One consumer gets records in their order."""
     rows = one.rows
     got = rows.offset[mine]
 

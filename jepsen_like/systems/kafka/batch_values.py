@@ -1,6 +1,7 @@
-"""The values in the batches of a broker's log, for the final check: uncompressed, as the load of a run writes them."""
+"""The records in the batches of a broker's log, for the final check: uncompressed, as the load of a run writes them."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, InvalidBatch, read_batch_header
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -23,16 +24,27 @@ def whole_batches(records: bytes | memoryview) -> Iterator[tuple[int, BatchHeade
         position += header.size
 
 
-def values_of(records: bytes | memoryview, position: int, header: BatchHeader) -> list[tuple[int, bytes]]:
-    """Returns offset and value of each record of a batch, no value as no bytes; none for a control batch.
+Headers = list[tuple[str, bytes | None]]
+
+
+class BatchRecord(NamedTuple):
+    """One record of a batch."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+def records_of(records: bytes | memoryview, position: int, header: BatchHeader) -> Iterator[BatchRecord]:
+    """Yields the records of a batch; none for a control batch.
 
     Raises `InvalidBatch` for a compressed one, and for records that are not as long as they say.
     """
     if header.is_control:
-        return []
+        return
     if header.compression:
         raise InvalidBatch(KafkaErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "a compressed batch", position)
-    found = []
     at, end = position + HEADER_BYTES, position + header.size
     try:
         for _ in range(header.count):
@@ -42,13 +54,24 @@ def values_of(records: bytes | memoryview, position: int, header: BatchHeader) -
                 raise IndexError
             _, at = _varint(records, at + 1)  # after the attributes: the time
             delta, at = _varint(records, at)
-            key_bytes, at = _varint(records, at)
-            value_bytes, at = _varint(records, at + max(0, key_bytes))
-            found.append((header.base_offset + delta, bytes(records[at : at + max(0, value_bytes)])))
+            key, at = _bytes(records, at)
+            value, at = _bytes(records, at)
+            headers: Headers = []
+            count, at = _varint(records, at)
+            for _ in range(count):
+                name, at = _bytes(records, at)
+                content, at = _bytes(records, at)
+                headers.append(((name or b"").decode(errors="replace"), content))
+            yield BatchRecord(header.base_offset + delta, key, value, headers)
             at = following
     except IndexError:
         raise InvalidBatch(KafkaErrorCode.CORRUPT_MESSAGE, "records end beyond their batch", position) from None
-    return found
+
+
+def _bytes(data: bytes | memoryview, at: int) -> tuple[bytes | None, int]:
+    """Returns bytes with their length before them, or None, and the position after them."""
+    length, at = _varint(data, at)
+    return (None, at) if length < 0 else (bytes(data[at : at + length]), at + length)
 
 
 def _varint(data: bytes | memoryview, at: int) -> tuple[int, int]:

@@ -14,16 +14,16 @@ import trio
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
-from jepsen_like.systems.kafka.batch_values import whole_batches
-from jepsen_like.systems.kafka.final_log import FinalLogWriter
-from jepsen_like.systems.kafka.load import TXN_WORKLOAD, transactional_ids
+from jepsen_like.systems.kafka.batch_values import BatchRecord, whole_batches
+from jepsen_like.systems.kafka.final_log import FinalLogWriter, keyed_value, plain_value
+from jepsen_like.systems.kafka.load import COMPACT_WORKLOAD, TOPIC_CONFIGS, TXN_WORKLOAD, transactional_ids
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import CONTROLLER, coordinator_of, scope_of
 from jepsen_like.systems.kafka.wire import NoAnswer, ask
 from jepsen_like.systems.reports import ask_each
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicsRequest
+from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicConfig, CreateTopicsRequest
 from kafka_compat.protocol.apis.describe_cluster import (
     DESCRIBE_CLUSTER,
     DescribeClusterRequest,
@@ -100,6 +100,8 @@ class KafkaControl(Control):
         """The topic of the load, once `prepare` has made it."""
         self._coordinators = frozenset[Scope]()
         """The scopes of the transaction coordinators of the load."""
+        self._value_of: Callable[[BatchRecord], int] = plain_value
+        """Reads the value of a record of the load."""
         self._cluster_id = cluster_id
         self._direct = dict(direct)
         self._can_answer = can_answer
@@ -282,7 +284,7 @@ class KafkaControl(Control):
                 raise NotServing(f"n{node} did not tell where its {name} begins within {READS_WITHIN_S:g} s")
             offset, end = starts[name], ends[name.partition]
             writer.begin(node, offset, name.partition)
-            log = FinalLogWriter(writer, node, name.partition, offset)
+            log = FinalLogWriter(writer, node, name.partition, offset, self._value_of)
             while log.offset < end:
                 offset = log.offset
                 try:
@@ -355,6 +357,7 @@ class KafkaControl(Control):
                     for state in states.values()
                 ):
                     self.topic = TOPIC
+                    self._value_of = keyed_value if workload == COMPACT_WORKLOAD else plain_value
                     if workload == TXN_WORKLOAD:
                         ids = transactional_ids(mode)
                         self._coordinators = frozenset(coordinator_of(one, mode.transaction_partitions) for one in ids)
@@ -362,18 +365,18 @@ class KafkaControl(Control):
                 if states:
                     why = "not all replicas are in sync"
                 elif len(view.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
-                    why = await self._create(view, mode) or why
+                    why = await self._create(view, mode, TOPIC_CONFIGS.get(workload, {})) or why
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
-    async def _create(self, view: ClusterView, mode: KafkaMode) -> str | None:
+    async def _create(self, view: ClusterView, mode: KafkaMode, configs: Mapping[str, str]) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
         wanted = CreateTopic(
             name=TOPIC,
             num_partitions=mode.partitions,
             replication_factor=mode.factor(len(self._direct)),
             assignments=(),
-            configs=(),
+            configs=tuple(CreateTopicConfig(name=name, value=value) for name, value in configs.items()),
         )
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
         why = "no broker answers"

@@ -3,12 +3,14 @@
 What a transaction wrote is held back until the marker that ends it: only then it is known which it was.
 """
 
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import attrs
 
 from jepsen_like.history.files import DumpWriter
-from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
+from jepsen_like.systems.kafka.batch_values import BatchRecord, records_of, whole_batches
+from jepsen_like.workload.keyed import decode_keyed
 from jepsen_like.workload.payload import decode_value
 from kafka_compat.markers import read_marker
 
@@ -20,9 +22,9 @@ HIDDEN: Final = -1
 class _Held:
     """The records of a batch that wait to be written."""
 
-    offset: int
     epoch: int
-    values: list[int]
+    values: list[tuple[int, int]]
+    """Offset and value of each."""
     size: int
     producer_id: int | None
     """Of an open transaction."""
@@ -37,6 +39,8 @@ class FinalLogWriter:
     object: int
     offset: int
     """The offset of the next record."""
+    value_of: Callable[[BatchRecord], int]
+    """Returns the value of a record."""
     _held: list[_Held] = attrs.field(factory=list)
     _open: set[int] = attrs.field(factory=set)
 
@@ -51,13 +55,12 @@ class FinalLogWriter:
                     self._decide(header.producer_id, commits=marker.commits)
             else:
                 # The checker wants each value; a damaged record gets one that no client sent.
-                found = values_of(records, position, header)
-                values = [decode_value(value)[0] for at, value in found if self.offset <= at < end]
-                first = max(self.offset, header.base_offset)
+                found = records_of(records, position, header)
+                values = [(one.offset, self.value_of(one)) for one in found if self.offset <= one.offset < end]
                 producer_id = header.producer_id if header.is_transactional else None
                 if producer_id is not None:
                     self._open.add(producer_id)
-                self._held.append(_Held(first, header.leader_epoch, values, header.size, producer_id))
+                self._held.append(_Held(header.leader_epoch, values, header.size, producer_id))
             self.offset = min(end, header.end_offset)
             if not self._open:
                 self._write()
@@ -73,9 +76,32 @@ class FinalLogWriter:
         for held in self._held:
             if held.producer_id == producer_id:
                 held.producer_id = None
-                held.values = held.values if commits else [HIDDEN - value for value in held.values]
+                if not commits:
+                    held.values = [(offset, HIDDEN - value) for offset, value in held.values]
 
     def _write(self) -> None:
         for held in self._held:
-            self.writer.record(self.node, held.offset, held.epoch, held.values, size=held.size, obj=self.object)
+            size = held.size
+            for offset, values in _runs(held.values):
+                self.writer.record(self.node, offset, held.epoch, values, size=size, obj=self.object)
+                size = 0
         self._held = []
+
+
+def _runs(values: list[tuple[int, int]]) -> Iterator[tuple[int, list[int]]]:
+    """Yields where each row of consecutive offsets begins, and its values: compaction leaves gaps."""
+    begin = 0
+    for place in range(1, len(values) + 1):
+        if place == len(values) or values[place][0] != values[place - 1][0] + 1:
+            yield values[begin][0], [value for _, value in values[begin:place]]
+            begin = place
+
+
+def plain_value(record: BatchRecord) -> int:
+    """Returns the id of a record that is its value."""
+    return decode_value(record.value or b"")[0]
+
+
+def keyed_value(record: BatchRecord) -> int:
+    """Returns the id of a record with a key."""
+    return decode_keyed(record.key, record.value, record.headers)[0]

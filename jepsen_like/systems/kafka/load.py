@@ -15,8 +15,10 @@ from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.worker_plan import (
     FEEDER,
+    KEYED_SENDER,
     MEMBER,
     READER,
+    SCANNER,
     SENDER,
     STABLE_READER,
     TRANSFORMER,
@@ -25,6 +27,7 @@ from jepsen_like.systems.kafka.worker_plan import (
 )
 from jepsen_like.workload.client_process import FINAL, STOP, STOPPED, ClientProcess
 from jepsen_like.workload.client_sinks import ClientSink, LogSink, QueueSink
+from jepsen_like.workload.keyed import KeyedRecorder, KeyedSink
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -36,6 +39,19 @@ MESSAGE_WITHIN_MS: Final = 8000
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
 LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD, TXN_WORKLOAD = "log", "group", "groups", "txn"
+COMPACT_WORKLOAD: Final = "compact"
+MIN_LAG_MS: Final = 1000
+DELETE_RETENTION_MS: Final = 4000
+TOPIC_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
+    COMPACT_WORKLOAD: {
+        "cleanup.policy": "compact",
+        "segment.bytes": "32768",
+        "min.cleanable.dirty.ratio": "0.01",
+        "min.compaction.lag.ms": str(MIN_LAG_MS),
+        "delete.retention.ms": str(DELETE_RETENTION_MS),
+    }
+}
+"""By workload: the settings of its topic. Small segments, for the newest one is never compacted."""
 GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     GROUP_WORKLOAD: {"readers": 3},
     GROUPS_WORKLOAD: {"readers": 2, "auditors": 2},
@@ -46,7 +62,7 @@ REBALANCE_MS: Final = 10_000
 TRANSACTION_WITHIN_MS: Final = 8000
 FEEDERS, TWINS = 6, 2
 """Producers of transactions that read nothing, each with a transactional id, and transformers that share one, of each input."""
-LAST_ACTS: Final = (SENDER, FEEDER, TRANSFORMER, READER, STABLE_READER)
+LAST_ACTS: Final = (SENDER, KEYED_SENDER, FEEDER, TRANSFORMER, READER, STABLE_READER, SCANNER)
 """The roles in the order of their last writes and reads."""
 
 COMMON: Final[Mapping[str, Any]] = {
@@ -185,8 +201,9 @@ def load_of(
     if workload == TXN_WORKLOAD:
         assert isinstance(recorder, TransactionRecorder)
         return ClientLoad(transaction_plans(mode, servers, topic, plan, tls), TransactionSink(recorder))
+    is_keyed = workload == COMPACT_WORKLOAD
     reader = WorkerPlan(
-        role=READER,
+        role=SCANNER if is_keyed else READER,
         client=consumer_config(servers, f"readers-{plan.seed}"),
         authority=None if tls is None else str(tls.authority),
         keystore=None if tls is None else str(tls.keystore),
@@ -200,7 +217,7 @@ def load_of(
     producers = [
         attrs.evolve(
             reader,
-            role=SENDER,
+            role=KEYED_SENDER if is_keyed else SENDER,
             client=producer_config(mode, servers),
             index=number,
             workers=senders,
@@ -209,6 +226,9 @@ def load_of(
         )
         for number in range(senders)
     ]
+    if is_keyed:
+        assert isinstance(recorder, KeyedRecorder)
+        return ClientLoad([*producers, reader], KeyedSink(recorder))
     if workload not in GROUPS:
         return ClientLoad([*producers, reader], LogSink(recorder))
     assert isinstance(recorder, QueueRecorder)

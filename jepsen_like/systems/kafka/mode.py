@@ -22,6 +22,7 @@ from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_wo
 from kafka_compat.config_keys import BEFORE_ACK, FLUSH
 
 ISR: Final = "isr"
+JUDGED_WITHOUT_LOSS: Final = {Model.TRANSACTIONS: "transactions are", Model.COMPACTED: "compaction is"}
 _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
 
@@ -132,8 +133,12 @@ class KafkaMode(Mode):
         """Why a run could not be judged."""
         if model is Model.LOG and self.acks == NO_ACKS:
             return "with acks=0 no broker says where a record went, so there is no log to judge: use acks=1 or acks=all"
-        if model is Model.TRANSACTIONS and (costly := [kind for kind in kinds if not self.survives(kind)]):
-            return f"transactions are judged where nothing may be lost, and {costly[0]} may cost records in this mode"
+        if model is Model.COMPACTED and not self.is_idempotent:
+            return "compaction is judged by producers with ids, which store nothing twice: use acks=all"
+        if model is Model.COMPACTED and "clock-jump" in kinds:
+            return "ages of records are judged by one clock: use workload compact without clock-jump"
+        if model in JUDGED_WITHOUT_LOSS and (costly := [kind for kind in kinds if not self.survives(kind)]):
+            return f"{JUDGED_WITHOUT_LOSS[model]} judged where nothing may be lost, and {costly[0]} may cost records in this mode"
         if any(name in self.settings for name in _RETENTION):
             return "what leaves a Kafka log by retention is not judged: leave log.retention.* to its defaults (quorumlog up takes it)"
         return None

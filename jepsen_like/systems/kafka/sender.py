@@ -8,6 +8,7 @@ import functools
 import itertools
 import random
 import time
+from collections.abc import Callable
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -25,6 +26,8 @@ BACK_OFF_S: Final = 0.05
 DRAINED_WITHIN_S: Final = 5.0
 """A producer that failed for good reports its messages under way within this time."""
 FINAL_WITHIN_S: Final = 18.0
+
+Report = Callable[[KafkaError | None, Message], None]
 
 
 class Sender:
@@ -92,18 +95,24 @@ class Sender:
 
     def _send(self, slot: int, late_us: int = -1) -> bool:
         """Hand a message of a slot to librdkafka. Returns False if it took none."""
-        value = next(self._values)
+        value = self._next_value()
         partition = self._partition_of[slot]
-        record = encode_value(value, self._plan.record_bytes)
         t_inv = time.monotonic_ns()
         report = functools.partial(self._on_report, slot, value, partition, t_inv, late_us)
         try:
-            self._producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
+            self._produce(value, partition, report)
         except (BufferError, KafkaException):
             self._end(slot, value, partition, t_inv, late_us, NOT_QUEUED)
             time.sleep(BACK_OFF_S)
             return False
         return True
+
+    def _next_value(self) -> int:
+        return next(self._values)
+
+    def _produce(self, value: int, partition: int, report: Report) -> None:
+        record = encode_value(value, self._plan.record_bytes)
+        self._producer.produce(self._plan.topic, record, partition=partition, on_delivery=report)
 
     def _on_report(
         self,

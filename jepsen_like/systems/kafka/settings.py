@@ -77,6 +77,7 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     "broker.heartbeat.interval.ms": 400,
     "offsets.topic.num.partitions": 4,
     TRANSACTION_PARTITIONS: 4,
+    "log.cleaner.backoff.ms": 1000,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 1000,

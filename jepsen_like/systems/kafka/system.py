@@ -17,10 +17,13 @@ from jepsen_like.systems.kafka import processes
 from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import (
+    COMPACT_WORKLOAD,
+    DELETE_RETENTION_MS,
     GROUP_WORKLOAD,
     GROUPS,
     GROUPS_WORKLOAD,
     LOG_WORKLOAD,
+    MIN_LAG_MS,
     REBALANCE_MS,
     SESSION_MS,
     TXN_WORKLOAD,
@@ -35,6 +38,7 @@ from jepsen_like.systems.kafka.scenarios import SCENARIOS
 from jepsen_like.systems.kafka.states import states_of
 from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.systems.tls_of import certificates_in
+from jepsen_like.workload.keyed import KeyedRecorder
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.queue_recorder import QueueRecorder
 from jepsen_like.workload.recorder import Recorder
@@ -52,6 +56,7 @@ class KafkaAdapter(System):
         GROUP_WORKLOAD: Model.QUEUE,
         GROUPS_WORKLOAD: Model.QUEUE,
         TXN_WORKLOAD: Model.TRANSACTIONS,
+        COMPACT_WORKLOAD: Model.COMPACTED,
     }
     serves: ClassVar[Mapping[str, str]] = SERVES
     standing_settings: ClassVar[tuple[str, ...]] = tuple(
@@ -115,10 +120,12 @@ class KafkaAdapter(System):
         """A queue's for groups."""
         if workload == TXN_WORKLOAD:
             return TransactionRecorder(history)
+        if workload == COMPACT_WORKLOAD:
+            return KeyedRecorder(history)
         return QueueRecorder(history) if workload in GROUPS else Recorder(history)
 
     def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
-        """Returns what the check of a queue expects of these clients."""
+        """Returns what the check of the workload expects of these clients, and of the topic."""
         assert isinstance(mode, KafkaMode)
         names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
         if workload == TXN_WORKLOAD:
@@ -126,6 +133,8 @@ class KafkaAdapter(System):
                 {processes.coordinator_of(one, mode.transaction_partitions) for one in transactional_ids(mode)}
             )
             return {"struck": {"coordinators": coordinators, "leaders": sorted(names.values())}}
+        if workload == COMPACT_WORKLOAD:
+            return {"compaction": {"min_lag_ms": MIN_LAG_MS, "delete_retention_ms": DELETE_RETENTION_MS}}
         if workload not in GROUPS:
             return {}
         return {

@@ -10,6 +10,7 @@ from jepsen_like.workload.client_rows import ClientPlan
 WORKER: Final = "jepsen_like.systems.kafka.worker"
 SENDER, READER, MEMBER = "sender", "reader", "member"
 FEEDER, TRANSFORMER, STABLE_READER = "feeder", "transformer", "stable reader"
+KEYED_SENDER, SCANNER = "keyed sender", "scanner"
 """Roles."""
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jepsen_like.systems.kafka.batch_values import values_of, whole_batches
+from jepsen_like.systems.kafka.batch_values import BatchRecord, records_of, whole_batches
 from kafka_compat.protocol.batch_header import BatchHeader, InvalidBatch, encode_batch_header
 
 
@@ -42,21 +42,21 @@ def test_offsets_and_values_come_back_and_a_torn_end_is_left_out(
     data, expected, base = b"", [], 100
     for values in batches:
         data += batch(base, values)
-        expected += [(base + at, value or b"") for at, (_, value) in enumerate(values)]
+        expected += [BatchRecord(base + at, key, value, []) for at, (key, value) in enumerate(values)]
         base += len(values)
     data += batch(base, [(None, b"never")])[:torn]
-    found = [pair for position, header in whole_batches(data) for pair in values_of(data, position, header)]
+    found = [one for position, header in whole_batches(data) for one in records_of(data, position, header)]
     assert found == expected
 
 
 def test_a_control_batch_has_no_values_and_a_compressed_one_is_refused() -> None:
     control = batch(0, [(b"k", b"v")], attributes=1 << 5)
     ((position, header),) = whole_batches(control)
-    assert values_of(control, position, header) == []
+    assert list(records_of(control, position, header)) == []
     packed = batch(0, [(b"k", b"v")], attributes=2)
     ((position, header),) = whole_batches(packed)
     with pytest.raises(InvalidBatch, match="compressed"):
-        values_of(packed, position, header)
+        list(records_of(packed, position, header))
 
 
 def test_records_that_leave_their_batch_are_refused() -> None:
@@ -64,4 +64,4 @@ def test_records_that_leave_their_batch_are_refused() -> None:
     good[61] = 0x7E  # the length of the first record
     ((position, header),) = whole_batches(bytes(good))
     with pytest.raises(InvalidBatch, match="beyond their batch"):
-        values_of(bytes(good), position, header)
+        list(records_of(bytes(good), position, header))

@@ -11,7 +11,7 @@ from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.port.observations import LEADER, RoleSeen
 from jepsen_like.record.evidence import count_struck, of_struck
-from jepsen_like.systems.kafka.final_log import FinalLogWriter
+from jepsen_like.systems.kafka.final_log import FinalLogWriter, plain_value
 from jepsen_like.systems.kafka.transactor import Transaction
 from jepsen_like.workload.payload import encode_value
 from kafka_compat.markers import Marker, encode_marker
@@ -57,7 +57,7 @@ def test_a_final_log_hides_what_was_aborted_and_what_never_ended(tmp_path: Path)
     )
     with DumpWriter(tmp_path / "dump.parquet") as dump:
         dump.begin(2, 0, 5)
-        writer = FinalLogWriter(dump, 2, 5, 0)
+        writer = FinalLogWriter(dump, 2, 5, 0, plain_value)
         writer.take(memoryview(log), 8)
         writer.close()
     rows = read_dump(tmp_path / "dump.parquet").to_pylist()
