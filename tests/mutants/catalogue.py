@@ -7,6 +7,7 @@ from tests.mutants.answer_bugs import ANSWER_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.budget_bugs import BUDGET_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
+from tests.mutants.compaction_judge_bugs import COMPACTION_JUDGE_BUGS
 from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
@@ -631,6 +632,7 @@ ALL: Sequence[Mutant] = (
     *CHECKER,
     *HARNESS,
     *TRANSACTION_JUDGE_BUGS,
+    *COMPACTION_JUDGE_BUGS,
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,

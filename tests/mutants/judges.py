@@ -287,6 +287,16 @@ def judge_transactions(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def judge_compacted(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the judge of compacted partitions, one of them with the brokers' compaction."""
+    return _failing(
+        "compacted",
+        "tests/jepsen_like/checker/compaction/test_compacted_log.py",
+        "tests/jepsen_like/checker/compaction/test_check.py",
+        "tests/jepsen_like/workload/test_keyed.py",
+    )
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -455,6 +465,7 @@ JUDGES: Mapping[str, Judge] = {
     "floors": reach_floors,
     "lies": told_lies,
     "transactions": judge_transactions,
+    "compacted": judge_compacted,
     "retention": let_go,
     "checker": check,
     "refusals": refuse,
