@@ -47,7 +47,7 @@ class CompactionTerms:
 
 @attrs.frozen(eq=False)
 class View:
-    """What someone read of a whole partition, by offset."""
+    """A read of a whole partition, by offset."""
 
     name: str
     offset: Ints
@@ -110,7 +110,7 @@ class KeyedRecords:
 
 @attrs.frozen(kw_only=True)
 class KeyedFacts:
-    """What one partition shows of its compaction."""
+    """The evidence of one partition about its compaction."""
 
     partition: int
     logs: int
@@ -187,7 +187,7 @@ def _check_origins(records: KeyedRecords, found: Breaches) -> None:
         return f"{words}, which no one sent, or not as it is", [rows.op(row)]
 
     found.add(Check.PHANTOM, one.polls[entry == NONE], show)
-    refused = _refused(records, entry)
+    refused = _find_refused(records, entry)
 
     def show_refused(at: int) -> tuple[str, list[Op]]:
         poll = rows.op(int(one.polls[at]))
@@ -214,10 +214,10 @@ def _check_origins_of(records: KeyedRecords, log: FinalRecords, found: Breaches)
         ops = [records.op(int(held[at])), one.log_op(log, at)]
         return f"{words}, which its producer was told is not there", ops
 
-    found.add(Check.ABORTED_READ, _refused(records, held), show_refused)
+    found.add(Check.ABORTED_READ, _find_refused(records, held), show_refused)
 
 
-def _refused(records: KeyedRecords, entry: Ints) -> Ints:
+def _find_refused(records: KeyedRecords, entry: Ints) -> Ints:
     """Returns the places of records that certainly failed."""
     known = np.flatnonzero(entry != NONE)
     return known[~records.may_stand[entry[known]]]

@@ -1,6 +1,6 @@
 """A consumer of compacted partitions, in a process of its own: reads one after the other from begin to end, again and again.
 
-Each time it assigns the partition anew, which makes librdkafka drop what it had: a record that a scan brings was read after
+It assigns the partition again for each, which makes librdkafka drop what it had: a record that a scan brings was read after
 the scan began.
 """
 
