@@ -21,28 +21,26 @@ from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import Address, Wires
 from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
 from jepsen_like.systems.kafka.answers.rules import AnswerRule
-from jepsen_like.systems.kafka.batch_values import whole_batches
-from jepsen_like.systems.kafka.control import START, KafkaControl
+from jepsen_like.systems.kafka.control import KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import tls_words
 from jepsen_like.systems.kafka.system import KafkaAdapter
-from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.certified import Papers, papers_of
 from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
-from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger, ReplicaRecords
+from jepsen_like.testing.kafka.agreement import POLL_S, agreed_logs
+from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger
 from jepsen_like.testing.processes import DataProcesses, home_of
 from jepsen_like.testing.threaded import DATA, TellOf, ThreadedCluster
 from kafka_compat.broker.broker import Broker, BrokerPlan
 from kafka_compat.config import Settings
-from kafka_compat.model import NO_LEADER, TopicPartition
+from kafka_compat.model import TopicPartition
 from log.disk import Disk
 from raft.config import RaftConfig
 from raft.loop_thread import Opener
 from raft.secret_file import fresh_secret
 
 CLUSTER_ID = "test"
-POLL_S = 0.01
 QUICK: Mapping[str, object] = {
     "broker.heartbeat.interval.ms": 100,
     "broker.session.timeout.ms": 1000,
@@ -198,67 +196,7 @@ class BreakableKafka(FaultyCluster):
         """
         await self.heal()
         await self.start()
-        why = "no broker answers"
-        with trio.move_on_after(within_s):
-            while True:
-                try:
-                    found = await self._agree()
-                    if not isinstance(found, str):
-                        return self.ledger.verdict(await self._logs(found))
-                    why = found
-                except NoAnswer as error:
-                    why = str(error)
-                await trio.sleep(POLL_S)
-        raise WaitedTooLong(f"the replicas do not agree {within_s:g} s after everything was healed: {why}")
-
-    async def _agree(self) -> dict[TopicPartition, tuple[int, tuple[int, ...]]] | str:
-        """Returns the end of every partition and its replicas, or why they do not agree yet."""
-        view, agreed = await self._control.view(), {}
-        if view.brokers != set(self.nodes):
-            return f"only brokers {sorted(view.brokers)} of {list(self.nodes)} are registered and unfenced"
-        for name, state in view.partitions.items():
-            if state.leader_id == NO_LEADER:
-                return f"{name} has no leader"
-            if set(state.isr_nodes) != set(state.replica_nodes):
-                return (
-                    f"of {name}, on brokers {sorted(state.replica_nodes)}, only {sorted(state.isr_nodes)} are in sync"
-                )
-            ends = {node: (await self._control.ends(node, [name]) or {}).get(name) for node in state.replica_nodes}
-            end = ends[state.leader_id]
-            if end is None or set(ends.values()) != {end}:
-                return f"{name} ends at {ends}, by broker"
-            committed = (await self._control.read_own(state.leader_id, name, end)).high_watermark
-            if committed != end:
-                return f"{name} ends at {end} and is committed to {committed}"
-            agreed[name] = end, tuple(state.replica_nodes)
-        return agreed
-
-    async def _logs(
-        self, agreed: Mapping[TopicPartition, tuple[int, tuple[int, ...]]]
-    ) -> dict[TopicPartition, dict[int, ReplicaRecords]]:
-        return {
-            name: {node: await read_replica(self._control, node, name, end) for node in replicas}
-            for name, (end, replicas) in agreed.items()
-        }
-
-
-async def read_replica(control: KafkaControl, node: int, name: TopicPartition, end: int) -> ReplicaRecords:
-    """Returns what a broker's own copy of a partition holds up to `end`. Raises `NoAnswer` if it does not show that."""
-    starts = await control.ends(node, [name], START)
-    if starts is None:
-        raise NoAnswer(f"broker {node} does not tell where its {name} begins")
-    offset = starts[name]
-    log = ReplicaRecords(offset)
-    while offset < end:
-        read = (await control.read_own(node, name, offset)).records or b""
-        data = b"".join(read) if isinstance(read, tuple) else bytes(read)
-        before = offset
-        for position, header in whole_batches(data):
-            log.batches[header.base_offset] = data[position : position + header.size]
-            offset = max(offset, header.end_offset)
-        if offset == before:
-            raise NoAnswer(f"broker {node} has {name} up to {end} and shows {offset}")
-    return log
+        return self.ledger.verdict(await agreed_logs(self._control, self.nodes, within_s=within_s))
 
 
 class LocalKafka(ThreadedCluster, BreakableKafka):

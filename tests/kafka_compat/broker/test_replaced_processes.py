@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.operate.members import Operator
 from jepsen_like.systems.kafka.control import KafkaControl
-from jepsen_like.testing.kafka.cluster import read_replica
+from jepsen_like.testing.kafka.agreement import read_replica
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger
 from jepsen_like.testing.kafka.producer import WitnessedProducer
 from tests.raft.shell.nodes import free_ports, until
