@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.keys import Keys
-from jepsen_like.cluster.location import Site, open_proxies
+from jepsen_like.cluster.location import ON_LOOPBACK, ClientDoors, Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
@@ -72,9 +72,9 @@ class Cluster:
         self.members = {member.id: member for member in members}
         self.nodes = dict(nodes)
         self.client_addresses = dict(site.clients)
-        """The addresses at which clients reach each node: behind the fault network."""
+        """The addresses at which clients on this machine reach each node: behind the fault network."""
         self.direct: dict[int, Address] = dict(site.direct)
-        self.control: Control = system.control(mode, access, self.direct, self._can_answer)
+        self.control: Control = system.control(mode, access, self.direct, self.can_answer)
         self._site = site
         self._plans = dict(plans)
         self._promoted: tuple[int, ...] = ()
@@ -89,6 +89,11 @@ class Cluster:
         return self._site.wires
 
     @property
+    def advertised(self) -> Mapping[int, Address]:
+        """The addresses that clients are given."""
+        return self._site.advertised
+
+    @property
     def cluster_id(self) -> str:
         """The id that its clients must name."""
         return self.access.cluster_id
@@ -98,7 +103,8 @@ class Cluster:
         """The nodes that faults choose from: those that hold data."""
         return tuple(member.id for member in self.members.values() if member.holds_data)
 
-    def _can_answer(self, node: int) -> bool:
+    def can_answer(self, node: int) -> bool:
+        """Returns True if a node neither ended nor stands still."""
         return self.nodes[node].is_running and not self.nodes[node].is_paused
 
     @property
@@ -198,14 +204,14 @@ class Cluster:
             address = self.client_addresses[way] if isinstance(way, int) else self._site.through[way]
             deadline = trio.current_time() + CARRIES_WITHIN_S
             why: str | None = "it has not started yet"
-            while self._can_answer(node) and trio.current_time() < deadline:
+            while self.can_answer(node) and trio.current_time() < deadline:
                 # Another fault may have killed the node: until it listens again, it refuses connections on every way.
                 if self.nodes[node].is_ready:
                     why = await self.control.why_silent_at(address, within_s=deadline - trio.current_time())
                     if why is None:
                         return
                 await trio.sleep(POLL_S)
-            if self._can_answer(node):
+            if self.can_answer(node):
                 failed[way] = f"n{node} did not answer: {why}; {self.nodes[node].observe()}"
             else:
                 failed[way] = f"n{node} could not be asked: {self.nodes[node].observe()}"
@@ -279,13 +285,15 @@ async def open_cluster(
     network: Network = Network.PROXIES,
     seed: int = 0,
     tls: bool = False,
+    doors: ClientDoors = ON_LOOPBACK,
 ) -> AsyncIterator[Cluster]:
     """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the
     end.
 
-    With `tls` all connections speak TLS; the certificates are in `directory`/tls, made if they are missing.
+    With `tls` all connections speak TLS; the certificates are in `directory`/tls, made if they are missing. Clients
+    enter through `doors`, which only a network of proxies can have elsewhere.
 
-    Raises `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs`
+    Raises `CannotListen`; `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs`
     cannot be met. No process, no port and no mount is left behind.
     """
     members = system.members(nodes)
@@ -312,7 +320,7 @@ async def open_cluster(
     directories = {node: directory / str(node) for node in ids}
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
-        site = await stack.enter_async_context(_open_site(network, ids, seed))
+        site = await stack.enter_async_context(_open_site(network, ids, seed, doors))
         papers = _certify(directory / TLS_DIRECTORY, site) if tls else None
         access = Access(cluster_id, system.keep_secret(directory), papers.client if papers else None)
         keys = Keys(access.secret, system.secret_steps(), papers)
@@ -325,7 +333,7 @@ async def open_cluster(
                 listen=site.listen[node],
                 data=machine.data,
                 peers={other: site.peers[node, other] for other in ids if other != node},
-                advertised=site.clients,
+                advertised=site.advertised,
                 mode=mode,
                 secret=access.secret,
                 tls=papers.nodes[node] if papers else None,
@@ -353,15 +361,19 @@ async def open_cluster(
 def _certify(directory: Path, site: Site) -> "ClusterPapers":
     from jepsen_like.cluster.authority import ClusterPapers  # its package is an extra
 
-    dialled = (*site.listen.values(), *site.clients.values(), *site.peers.values(), *site.direct.values())
+    at = (site.listen, site.clients, site.advertised, site.peers, site.direct)
+    dialled = [address for each in at for address in each.values()]
     return ClusterPapers(directory, site.listen, hosts=sorted({host for host, _ in dialled}))
 
 
-def _open_site(network: Network, nodes: Iterable[int], seed: int) -> AbstractAsyncContextManager[Site]:
+def _open_site(
+    network: Network, nodes: Iterable[int], seed: int, doors: ClientDoors
+) -> AbstractAsyncContextManager[Site]:
     match network:
         case Network.PROXIES:
-            return open_proxies(nodes)
+            return open_proxies(nodes, doors)
         case Network.NAMESPACES:
+            assert doors == ON_LOOPBACK, "the option was refused"
             return open_namespaces(nodes, seed)
         case _:
             assert_never(network)

@@ -9,6 +9,7 @@ import trio
 
 from jepsen_like.cluster.fault_proxy import Link, Way
 from jepsen_like.cluster.poller import Poller
+from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.port.wires import CLEAR, Address, Condition, Evidence, Pair
 
 
@@ -48,7 +49,8 @@ class _Struck:
 class FaultNetwork:
     """All links of a cluster. Ways are named by the nodes; what they mean for each link is worked out here."""
 
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
+    def __init__(self, addresses: Mapping[int, Address], doors: Mapping[int, Address] | None = None) -> None:
+        """Clients enter at `doors`, by default at free ports of loopback. Raises `CannotListen`."""
         self._poller = Poller()
         self.between: dict[Pair, Link] = {
             (dialer, node): Link(self._poller, f"{dialer}>{node}", address)
@@ -57,7 +59,8 @@ class FaultNetwork:
             if dialer != node
         }
         self.clients: dict[int, Link] = {
-            node: Link(self._poller, f"client>{node}", address) for node, address in addresses.items()
+            node: Link(self._poller, f"client>{node}", address, at=(doors or {}).get(node, (LOOPBACK, 0)))
+            for node, address in addresses.items()
         }
         self._struck: dict[str, _Struck] = {}
 

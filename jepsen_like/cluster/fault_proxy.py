@@ -36,7 +36,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.poller import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Poller
-from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.cluster.ports import LOOPBACK, listen_at
 from jepsen_like.port.wires import CLEAR, Address, Condition
 
 DELAYED_BYTES_MAX = 4 * 1024 * 1024
@@ -360,8 +360,14 @@ class Link:
     """One listening port and the way to one destination behind it."""
 
     def __init__(
-        self, poller: Poller, name: str, destination: Address, make_socket: Callable[[], socket.socket] = socket.socket
+        self,
+        poller: Poller,
+        name: str,
+        destination: Address,
+        make_socket: Callable[[], socket.socket] = socket.socket,
+        at: Address = (LOOPBACK, 0),
     ) -> None:
+        """Listens `at` an address. Raises `CannotListen`."""
         self.poller = poller
         self.name = name
         self.destination = destination
@@ -370,7 +376,7 @@ class Link:
         self.backward = Way(random.Random(f"backward {name}"))
         self.carried: set[Carried] = set()
         self.has_late = trio.Event()
-        self._listener = socket.create_server((LOOPBACK, 0), backlog=BACKLOG)
+        self._listener = listen_at(*at, backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
         poller.register(self, READABLE)

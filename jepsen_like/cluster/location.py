@@ -15,6 +15,36 @@ def _nothing() -> None:
     """A node lives where the harness does."""
 
 
+ANY_HOST = "0.0.0.0"
+
+
+@attrs.frozen
+class ClientDoors:
+    """The doors through which clients enter: where it listens for them, and the addresses that nodes give them.
+
+    Node n is at port `port` + n - 1, and given as `advertised_port` + n - 1. Port 0 stands for any that is free; no
+    advertised host or port for those at which it listens.
+    """
+
+    host: str = LOOPBACK
+    port: int = 0
+    advertised_host: str = ""
+    advertised_port: int = 0
+
+    def listen(self, node: int) -> Address:
+        """Returns where to listen for a node's clients."""
+        return self.host, self.port + node - 1 if self.port else 0
+
+    def from_here(self, port: int) -> Address:
+        """Returns how this machine reaches the door at a port."""
+        return LOOPBACK if self.host == ANY_HOST else self.host, port
+
+    def advertise(self, node: int, port: int) -> Address:
+        """Returns the address that clients are given for a node, whose door is at `port`."""
+        given = self.advertised_port + node - 1 if self.advertised_port else port
+        return self.advertised_host or self.host, given
+
+
 @attrs.frozen(kw_only=True)
 class Site:
     """Addresses by node id; only `direct` leads past the faults."""
@@ -24,6 +54,9 @@ class Site:
     peers: Mapping[Pair, Address]
     """The address at which the first of a pair dials the second."""
     clients: Mapping[int, Address]
+    """They lead clients on this machine to each node."""
+    advertised: Mapping[int, Address]
+    """They are given to clients: the same, unless these are elsewhere."""
     direct: Mapping[int, Address]
     """For the harness: STATUS and dumps."""
     through: Mapping[Pair, Address]
@@ -36,13 +69,16 @@ class Site:
         return self.enter.get(node, _nothing)
 
 
+ON_LOOPBACK = ClientDoors()
+
+
 @asynccontextmanager
-async def open_proxies(nodes: Iterable[int]) -> AsyncIterator[Site]:
-    """Loopback, with a fault proxy for every way. No port is left behind."""
+async def open_proxies(nodes: Iterable[int], doors: ClientDoors = ON_LOOPBACK) -> AsyncIterator[Site]:
+    """Loopback, with a fault proxy for every way. No port is left behind. Raises `CannotListen`."""
     ids = tuple(nodes)
     with ReservedPorts(len(ids)) as reserved:
         direct = {node: (LOOPBACK, port) for node, port in zip(ids, reserved.ports, strict=True)}
-        network = FaultNetwork(direct)
+        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids})
         peers = {pair: (LOOPBACK, link.port) for pair, link in network.between.items()}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.serve)
@@ -51,7 +87,8 @@ async def open_proxies(nodes: Iterable[int]) -> AsyncIterator[Site]:
                     wires=network,
                     listen=direct,
                     peers=peers,
-                    clients={node: (LOOPBACK, link.port) for node, link in network.clients.items()},
+                    clients={node: doors.from_here(link.port) for node, link in network.clients.items()},
+                    advertised={node: doors.advertise(node, link.port) for node, link in network.clients.items()},
                     direct=direct,
                     through=peers,
                 )

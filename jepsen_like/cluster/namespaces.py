@@ -289,6 +289,7 @@ def _site(wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int])
         listen=dict.fromkeys(ids, ("0.0.0.0", PORT)),
         peers={(one, other): there[other] for one in ids for other in ids if one != other},
         clients=there,
+        advertised=there,
         direct={node: (LOOPBACK, link.port) for node, link in way_in.links.items()},
         through={pair: (LOOPBACK, link.port) for pair, link in way_in.through.items()},
         enter=enters,

@@ -13,6 +13,18 @@ LOOPBACK = "127.0.0.1"
 NO_LIMIT = 2**31
 
 
+class CannotListen(Exception):
+    """An address at which no socket can listen; the text states it and the reason."""
+
+
+def listen_at(host: str, port: int, *, backlog: int) -> socket.socket:
+    """Returns a socket that listens there; port 0 stands for any free one. Raises `CannotListen`."""
+    try:
+        return socket.create_server((host, port), backlog=backlog)
+    except (OSError, OverflowError) as error:
+        raise CannotListen(f"cannot listen at {host}:{port}: {error}") from error
+
+
 def raise_descriptor_limit() -> int:
     """Let this process open as many files and connections as it may; returns how many, `NO_LIMIT` for no bound."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

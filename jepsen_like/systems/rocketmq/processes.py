@@ -48,6 +48,8 @@ def command_of(plan: ProcessPlan) -> list[str]:
     command += ["--advertise", text_of(plan.advertised[node]), "--ha-listen", text_of((plan.listen[0], 0))]
     if plan.boot_id:
         command += ["--boot-id", plan.boot_id]
+    for other, address in plan.peers.items():
+        command += ["--detour", f"{text_of(plan.advertised[other])}={text_of(address)}"]
     groups = plan.mode.division
     number = groups.number_of(node)
     master = groups.master(number, plan.promoted)
