@@ -13,6 +13,7 @@ CONTENTS = {
     "Use it": [
         "docs/library",
         "docs/testing",
+        "docs/http",
         "docs/kafka",
         "docs/rocketmq",
         "docs/security",

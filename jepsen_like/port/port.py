@@ -23,6 +23,7 @@ from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.observations import Observation
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address, text_of
+from jepsen_like.port.witness import Witness
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -364,6 +365,10 @@ class System(abc.ABC):
 
     def answers(self, control: Control) -> Answers | None:
         """Returns a proxy that answers on request; None if there is none for this system."""
+        return None
+
+    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness | None:
+        """Returns what checks the cluster of these nodes on request; None if this system has no such check."""
         return None
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:

@@ -12,11 +12,12 @@ from jepsen_like.run.fault_desk import ask
 from jepsen_like.run.options import directory_option, suggest
 from jepsen_like.run.up import DATA, description_of
 
-HEAL, STATUS, ANSWER, UNDO = "heal", "status", "answer", "undo"
+HEAL, STATUS, ANSWER, UNDO, CHECK = "heal", "status", "answer", "undo", "check"
+OTHERS = (HEAL, STATUS, ANSWER, UNDO, CHECK)
 
 
 @click.command()
-@click.argument("what", metavar=f"KIND|{HEAL}|{STATUS}|{ANSWER}|{UNDO}")
+@click.argument("what", metavar="|".join(("KIND", *OTHERS)))
 @click.argument("api", default="", metavar="[API]")
 @click.option(
     "--target",
@@ -71,11 +72,12 @@ def fault(
 ) -> ExitStatus:
     """Break the cluster of quorumlog up by a KIND of fault, heal all faults, or tell how it is.
 
-    With answer, requests of this API of Kafka get an error, a late answer or none; undo ends that.
+    With answer, requests of this API of Kafka get an error, a late answer or none; undo ends that. With check, the
+    cluster is healed, all its copies are compared, and what clients reported as acknowledged is looked for.
 
-    Exit status 0 if it was done, 3 if it was refused, 4 if no cluster is up.
+    Exit status 0 if it was done, 1 if a check found a broken promise, 3 if it was refused, 4 if no cluster is up.
     """
-    if what not in (HEAL, STATUS, ANSWER, UNDO, *KINDS):
+    if what not in (*OTHERS, *KINDS):
         raise click.UsageError(f"no fault {what!r}; {suggest(what)}")
     if (what == ANSWER) != bool(api):
         raise click.UsageError("answer names an API of Kafka, and nothing else does: quorumlog fault answer EndTxn ...")
@@ -101,4 +103,8 @@ def fault(
         return ExitStatus.UNKNOWN
     for line in answer["told"]:
         click.echo(line)
+    if not answer.get("valid", True):
+        for line in answer["broken"]:
+            click.echo(line, err=True)
+        return ExitStatus.VIOLATION
     return ExitStatus.VALID

@@ -1,9 +1,12 @@
 """Faults on demand: what `quorumlog fault` asks of the cluster that `quorumlog up` keeps running, over a socket in its directory.
 
-One request a connection: one JSON line each way. `{"do": "status"}`, `{"do": "heal"}`, or
-`{"do": "fault", "kind": "kill", "target": "leader", "nodes": [], "scope": "", "hold_s": null}`; an answer has `error`, or `told`, lines for
-people. A fault holds until `heal`, or for `hold_s`. `{"do": "answer", "words": {"api": "EndTxn", "error": "NOT_COORDINATOR"}}` and
-`{"do": "undo"}` are for answers on request; an answer to a wish that makes no sense has `usage`, too.
+One request a connection: one JSON line each way. `{"do": "status"}`, `{"do": "leaders", "scope": ""}`, `{"do": "heal"}`, or
+`{"do": "fault", "kind": "kill", "target": "leader", "nodes": [], "scope": "", "hold_s": null}`. A fault holds until `heal`, or for
+`hold_s`. `{"do": "answer", "words": {"api": "EndTxn", "error": "NOT_COORDINATOR"}}` and `{"do": "undo"}` are for answers on request;
+`{"do": "acknowledge", "records": [...]}`, `{"do": "forget"}` and `{"do": "check", "within_s": 30}` for the check. `desk_http` serves the same.
+
+An answer has `told`, lines for people, and what programs want of it; or `error`. With `usage` the request made no sense, with `late` the
+cluster did not get there in time, with `failed` the reason is here.
 """
 
 import contextlib
@@ -25,22 +28,33 @@ from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.machine import Need
 from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.cluster.process import NodeProcess
 from jepsen_like.nemesis.kind import NemesisKind, Seen, Withheld
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
 from jepsen_like.port.answers import Answers, WrongAnswer
-from jepsen_like.port.port import Leadership, Scope
+from jepsen_like.port.port import Leadership, NotServing, Scope
+from jepsen_like.port.witness import TooMuchReported, Witness, WrongReport
 
 logger = logging.getLogger(__name__)
 
 SOCKET: Final = "control.sock"
 LINE_BYTES_MAX: Final = 64 * 1024
 LEADER_WITHIN_S: Final = 5.0
+POLL_S: Final = 0.05
+CHECK_WITHIN_S: Final = 30.0
+CHECK_WITHIN_S_MAX: Final = 600.0
+BROKEN_SHOWN_MAX: Final = 100
+REQUESTS: Final = ("status", "leaders", "fault", "heal", "answer", "undo", "acknowledge", "forget", "check")
 
 
 class FaultRefused(Exception):
     """A fault that cannot be done to this cluster, or not now; the text tells why."""
+
+
+class WrongWish(FaultRefused):
+    """A request that makes no sense; the text gives the reason and what there is."""
 
 
 @attrs.frozen
@@ -55,22 +69,33 @@ class FaultWish:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> "FaultWish":
-        """From the wire. Raises `FaultRefused` for one that makes no sense."""
+        """From the wire. Raises `WrongWish` for one that makes no sense."""
+        require_known(request, "kind", "target", "nodes", "scope", "hold_s")
         try:
-            hold_s = request.get("hold_s")
+            hold_s, nodes = request.get("hold_s"), request.get("nodes", ())
+            if isinstance(nodes, str):
+                raise ValueError(f"nodes is {nodes!r}, and a list of numbers is needed")
             wish = cls(
                 str(request["kind"]),
                 str(request.get("target") or Target.LEADER),
-                tuple(int(node) for node in request.get("nodes", ())),
-                str(request.get("scope", "")),
+                tuple(int(node) for node in nodes),
+                str(request.get("scope") or ""),
                 None if hold_s is None else float(hold_s),
             )
             Target(wish.target)
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise FaultRefused(f"not a fault: {error}") from None
+        except KeyError as missing:
+            raise WrongWish(f"not a fault: {missing.args[0]} is missing") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise WrongWish(f"not a fault: {error}") from None
         if wish.hold_s is not None and not 0 <= wish.hold_s < math.inf:
-            raise FaultRefused(f"not a fault: it cannot hold for {wish.hold_s:g} s")
+            raise WrongWish(f"not a fault: it cannot hold for {wish.hold_s:g} s")
         return wish
+
+
+def require_known(request: Mapping[str, Any], *names: str) -> None:
+    """Raises `WrongWish` for a request with a field of another name: what it wants would not be done."""
+    if unknown := request.keys() - {"do", *names}:
+        raise WrongWish(f"there is no {min(unknown)} here; there are {', '.join(names) or 'no fields'}")
 
 
 @attrs.define(eq=False)
@@ -101,36 +126,59 @@ class FaultDesk:
         self._answers = cluster.system.answers(cluster.control)
         if self._answers is not None:
             nursery.start_soon(self._answers.serve)
+        self._witness = cluster.system.witness(cluster.control, cluster.mode, cluster.members)
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a request. Never raises for what a requester can get wrong."""
-        async with self._lock:
-            try:
-                match request.get("do"):
-                    case "status":
-                        told = await self._status()
-                    case "heal":
-                        told = await self.heal()
-                    case "fault":
-                        told = await self._break(FaultWish.of(request))
-                    case "answer":
-                        told = await self._answer(request.get("words"))
-                    case "undo":
-                        told = undo_answers(self._answers)
-                    case other:
-                        raise FaultRefused(f"no request {other!r}; there are fault, heal, status, answer and undo")
-            except WrongAnswer as wrong:
-                return {"error": str(wrong), "usage": True}
-            except (FaultRefused, Withheld) as refused:
-                return {"error": str(refused)}
-            except Exception as error:
-                logger.exception("the request %.200r failed", request)
-                return {
-                    "error": f"the request failed ({type(error).__name__}: {str(error)[:500]}); see quorumlog fault status"
-                }
-        for line in told if request.get("do") != "status" else ():
+        try:
+            if request.get("do") == "status":
+                require_known(request)
+                return await self._status()
+            if request.get("do") == "leaders":
+                require_known(request, "scope")
+                return await self._leaders(str(request.get("scope") or ""))
+            async with self._lock:
+                answer = await self._change(request)
+        except (WrongWish, WrongAnswer, WrongReport) as wrong:
+            return {"error": str(wrong), "usage": True}
+        except (FaultRefused, Withheld, TooMuchReported) as refused:
+            return {"error": str(refused)}
+        except NotServing as late:
+            return {"error": str(late), "late": True}
+        except Exception as error:
+            logger.exception("the request %.200r failed", request)
+            why = f"the request failed ({type(error).__name__}: {str(error)[:500]}); see quorumlog fault status"
+            return {"error": why, "failed": True}
+        for line in answer["told"] if request.get("do") != "acknowledge" else ():
             self._on_news(line)
-        return {"told": told}
+        return answer
+
+    async def _change(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Carry out a request that may change something; alone."""
+        match request.get("do"):
+            case "fault":
+                return {"told": await self._break(FaultWish.of(request))}
+            case "heal":
+                require_known(request)
+                return {"told": await self.heal()}
+            case "answer":
+                return {"told": await self._answer(request.get("words"))}
+            case "undo":
+                require_known(request)
+                return {"told": undo_answers(self._answers)}
+            case "acknowledge":
+                require_known(request, "records")
+                count = self._require_witness().note(request)
+                return {"told": [f"acknowledged: {count}, to be looked for by check"], "noted": count}
+            case "forget":
+                require_known(request)
+                self._require_witness().forget()
+                return {"told": ["forgotten: all that was reported as acknowledged"]}
+            case "check":
+                require_known(request, "within_s")
+                return await self._check(request.get("within_s"))
+            case other:
+                raise WrongWish(f"no request {other!r}; there are {', '.join(REQUESTS)}")
 
     # ---------------------------------------------------------------- breaking
 
@@ -153,7 +201,7 @@ class FaultDesk:
         kind = KINDS.get(name)
         system = self._cluster.system
         if kind is None:
-            raise FaultRefused(f"no fault {name!r}; there are {', '.join(self.kinds())}")
+            raise WrongWish(f"no fault {name!r}; there are {', '.join(self.kinds())}")
         if name in system.refused:
             raise FaultRefused(f"{name} is not done to {system.name}: {system.refused[name]}")
         if not kind.needs <= self._needs:
@@ -185,19 +233,19 @@ class FaultDesk:
     def _select(self, kind: NemesisKind, wish: FaultWish, leader: Leadership) -> ResolvedTarget:
         nodes = self._cluster.targets
         if unknown := [node for node in wish.nodes if node not in nodes]:
-            raise FaultRefused(f"no node {unknown[0]}; there are {', '.join(map(str, nodes))}")
+            raise WrongWish(f"no node {unknown[0]}; there are {', '.join(map(str, nodes))}")
         if kind.hits_first is Target.ALL and wish.nodes:
-            raise FaultRefused(f"a {kind.name} concerns all nodes; name none")
+            raise WrongWish(f"a {kind.name} concerns all nodes; name none")
         if not wish.nodes:
             target = kind.hits_first if wish.target == Target.LEADER else Target(wish.target)
             allowed = (kind.hits_first, *kind.targets)
             if target not in allowed:
-                raise FaultRefused(f"a {kind.name} has no target {target.value}; there are {', '.join(allowed)}")
+                raise WrongWish(f"a {kind.name} has no target {target.value}; there are {', '.join(allowed)}")
             return kind.select(self._rng, target, nodes, leader.node)
         others = [node for node in nodes if node not in wish.nodes]
         if isinstance(kind, LinkKind):
             if not others:
-                raise FaultRefused(f"a {kind.name} of all nodes has no other side; leave one out")
+                raise WrongWish(f"a {kind.name} of all nodes has no other side; leave one out")
             clients = tuple(wish.nodes) if Target.ONE in kind.targets else ()
             return ResolvedTarget(tuple(wish.nodes), both_ways(wish.nodes, others), clients, self._rng.getrandbits(32))
         return ResolvedTarget(tuple(wish.nodes), seed=self._rng.getrandbits(32))
@@ -253,18 +301,84 @@ class FaultDesk:
         await self._cluster.heal()
         return [f"healed: {', '.join(undone) or 'nothing was broken by request'}", *self._processes()]
 
-    async def _status(self) -> list[str]:
-        leaders = await self._cluster.leaders(within_s=LEADER_WITHIN_S)
-        broken = [f"holds: {each.kind.name} of {_names(each.hit)}" for each in self._holding]
+    async def _status(self) -> dict[str, Any]:
+        cluster = self._cluster
+        leaders = await cluster.leaders(within_s=LEADER_WITHIN_S)
+        broken = [f"{each.kind.name} of {_names(each.hit)}" for each in self._holding]
         led = [
             f"{scope or 'the cluster'}: led by n{one.node} in epoch {one.epoch}"
             for scope, one in sorted(leaders.items())
         ]
         answers = [] if self._answers is None else self._answers.lines()
-        return [*self._processes(), *(led or ["nothing has a leader"]), *broken, *answers]
+        name, _, addresses = cluster.system.address_line(cluster.advertised).partition("=")
+        return {
+            "told": [
+                *self._processes(),
+                *(led or ["nothing has a leader"]),
+                *(f"holds: {each}" for each in broken),
+                *answers,
+            ],
+            "system": cluster.system.name,
+            "clients": {name: addresses},
+            "nodes": [
+                {"node": node, "role": cluster.members[node].role, "state": _state_of(process)}
+                for node, process in sorted(cluster.nodes.items())
+            ],
+            "leaders": _as_json(leaders),
+            "faults": broken,
+            "answers": [] if self._answers is None else self._answers.list_all(),
+        }
+
+    async def _leaders(self, scope: Scope) -> dict[str, Any]:
+        """The leaders that are up: of one scope or of all. Waits for one."""
+        with trio.move_on_after(LEADER_WITHIN_S):
+            while True:
+                if scope:
+                    one = await self._cluster.control.leader_of(scope)
+                    found = {} if one is None else {scope: one}
+                else:
+                    found = dict(await self._cluster.control.leaders())
+                found = {name: each for name, each in found.items() if self._cluster.can_answer(each.node)}
+                if found:
+                    told = [f"{name or 'the cluster'}: n{each.node}" for name, each in sorted(found.items())]
+                    return {"told": told, "leaders": _as_json(found)}
+                await trio.sleep(POLL_S)
+        raise NotServing(f"{scope or 'the cluster'} has no leader that is up, for {LEADER_WITHIN_S:g} s")
 
     def _processes(self) -> list[str]:
         return [f"n{node}: {process.observe()}" for node, process in sorted(self._cluster.nodes.items())]
+
+    # ---------------------------------------------------------------- the check
+
+    def _require_witness(self) -> Witness:
+        if self._witness is None:
+            raise FaultRefused(f"there is no check on request for {self._cluster.system.name}")
+        return self._witness
+
+    async def _check(self, within_s: object) -> dict[str, Any]:
+        """Heal, and hold the cluster to what was reported. A node that ended unasked is a broken promise, too."""
+        witness = self._require_witness()
+        if within_s is None:
+            within_s = CHECK_WITHIN_S
+        if (
+            not isinstance(within_s, (int, float))
+            or isinstance(within_s, bool)
+            or not 0 < within_s <= CHECK_WITHIN_S_MAX
+        ):
+            raise WrongWish(f"within_s is a number of seconds, above 0 and at most {CHECK_WITHIN_S_MAX:g}")
+        await self.heal()
+        found = await witness.compare(within_s=within_s)
+        broken = [*found.broken, *self._cluster.unasked_ends]
+        more = len(broken) - BROKEN_SHOWN_MAX
+        shown = [*broken[:BROKEN_SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
+        told = [f"{'broken' if broken else 'kept'}: {found.text}", *self._cluster.unasked_ends]
+        return {
+            "told": told,
+            "valid": not broken,
+            "acknowledged": found.acknowledged,
+            "compared": found.compared,
+            "broken": shown,
+        }
 
 
 async def wish_for_answer(answers: Answers, words: object) -> list[str]:
@@ -277,6 +391,16 @@ async def wish_for_answer(answers: Answers, words: object) -> list[str]:
 def undo_answers(answers: Answers | None) -> list[str]:
     """Carry out the request to end all wishes for answers."""
     return [f"undone: {0 if answers is None else answers.undo_all()} answers on request"]
+
+
+def _as_json(leaders: Mapping[Scope, Leadership]) -> dict[str, Any]:
+    return {scope: {"node": one.node, "epoch": one.epoch} for scope, one in sorted(leaders.items())}
+
+
+def _state_of(process: NodeProcess) -> str:
+    if not process.is_running:
+        return "down"
+    return "paused" if process.is_paused else "running"
 
 
 def _names(hit: ResolvedTarget) -> str:

@@ -143,7 +143,10 @@ class KafkaControl(Control):
         return found
 
     async def leader_of(self, scope: Scope) -> Leadership | None:
-        """Of any partition, those of the brokers' own topics too."""
+        """Of any partition, those of the brokers' own topics too, and the controller."""
+        if scope == CONTROLLER:
+            controller = (await self.view()).controller
+            return None if controller == NO_LEADER else Leadership(controller, 0)
         state = await self._state_of(scope)
         return (
             None if state is None or state.leader_id == NO_LEADER else Leadership(state.leader_id, state.leader_epoch)

@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, Scope, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
+from jepsen_like.port.witness import Witness
 from jepsen_like.systems.kafka import processes
 from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
@@ -115,6 +116,13 @@ class KafkaAdapter(System):
         """By the names of Kafka's APIs and errors."""
         assert isinstance(control, KafkaControl)
         return AnswerProxy(names=control.topic_names)
+
+    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness:
+        """As the fixtures check."""
+        from jepsen_like.testing.kafka.witness import KafkaWitness  # it stands on this adapter
+
+        assert isinstance(control, KafkaControl)
+        return KafkaWitness(control, nodes)
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's for groups."""

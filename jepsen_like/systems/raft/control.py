@@ -15,7 +15,7 @@ from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.dump import dump_logs
 from jepsen_like.systems.raft.log_workload import LOG
 from jepsen_like.systems.reports import ask_each
-from raft.errors import RaftError
+from raft.errors import ProtocolError, RaftError, RecordsTrimmed
 
 STATUS_WITHIN_S: Final = 0.5
 POLL_S: Final = 0.05
@@ -109,6 +109,24 @@ class RaftControl(Control):
             await dump_logs(self._clients, ends[LOG], writer)
         except* RaftError as group:
             raise NotServing(f"a node did not give its log: {group.exceptions[0]}") from group
+
+    async def read_committed(self, node: int, end: int) -> tuple[int, list[bytes]]:
+        """Returns where a node's log begins, and its records from there to `end`. Raises `RaftError`."""
+        start, records = 0, list[bytes]()
+        async with self._clients.open(node) as connection:
+            while start + len(records) < end:
+                try:
+                    batches = (await connection.read(start + len(records), READ_THROUGH_BYTES)).batches
+                except RecordsTrimmed as error:
+                    if error.start_offset <= start + len(records):
+                        raise ProtocolError(f"node {node} answers a read at {start + len(records)}: {error}") from None
+                    start, records = error.start_offset, []
+                    continue
+                if not batches:
+                    raise ProtocolError(f"node {node} has committed {end} records and shows {start + len(records)}")
+                for batch in batches:
+                    records += batch.records()[max(0, start + len(records) - batch.base_offset) :]
+        return start, records[: max(0, end - start)]
 
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """By STATUS."""

@@ -1,12 +1,13 @@
 """The adapter of the raft system."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.wires import Address
+from jepsen_like.port.witness import Witness
 from jepsen_like.systems.raft import processes
 from jepsen_like.systems.raft.clients import RaftClients
 from jepsen_like.systems.raft.control import RaftControl
@@ -59,6 +60,14 @@ class RaftSystem(System):
     ) -> Control:
         """By the native protocol."""
         return RaftControl(access, direct, can_answer)
+
+    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness:
+        """As the fixtures check."""
+        from jepsen_like.testing.witness import RaftWitness  # it stands on this adapter
+
+        assert isinstance(control, RaftControl)
+        assert isinstance(mode, RaftMode)
+        return RaftWitness(control, nodes, mode.effective.retention)
 
     def load(
         self,
