@@ -158,11 +158,17 @@ class Housekeeping:
                 now_ms=self._context.wall_ms(),
                 aborted=tuple(decider.log.producers.transactions.aborted),
                 producers=decider.log.producers.last_offsets(),
+                may_end_deletions=self._all_in_sync(hosted.partition),
             )
             if found is not None:
                 self._compaction, self._steps, self._compacted = found, found.steps(), hosted
                 self._note_deadline()
                 return
+
+    def _all_in_sync(self, partition: TopicPartition) -> bool:
+        """Returns True if every replica surely has all that is committed."""
+        state = self._context.image.partition(partition)
+        return state is not None and set(state.isr) == set(state.replicas) and self._context.is_confirmed()
 
     def _go_on(self) -> None:
         steps, compaction = self._steps, self._compaction

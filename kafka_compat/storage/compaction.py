@@ -6,7 +6,8 @@ there are gaps. A batch with unreadable records, or records without a key, stays
 
 - A deletion (a record without a value) outlives all that it deleted: the first pass that finds it the newest of its key
   writes the time into its batch until which it stays, `delete.retention.ms` later (KIP-534). So a reader who has seen
-  what was deleted has that long to read on.
+  what was deleted has that long to read on. Deletions and markers stay while a replica is out of sync: it may have what
+  they end, and not have them. From a log without them it would go on with what was deleted, or with an open transaction.
 - Nothing is read beyond the last stable offset: then all transactions in reach are decided. Records of an aborted one
   leave, and count for no key. The marker of a committed one leaves when it is as old as a deletion may be, and no
   record of its transaction is left. Markers of aborted ones stay, because readers know those by them.
@@ -42,6 +43,7 @@ reached."""
 _KEY_BYTES: Final = 120
 """The memory of a key besides its own bytes."""
 _CHUNK_BYTES: Final = 256 << 10
+NEVER_MS: Final = -(2**63)
 
 
 @attrs.define
@@ -98,7 +100,7 @@ class _Keys:
 
 @attrs.define
 class Compaction:
-    """One pass over one log. `steps` carries it out; afterwards the counts show its effect.
+    """One pass over one log. `steps` carries it out; afterwards `removed` shows its effect.
 
     If the log loses records in another way meanwhile, the pass stops: the log is unchanged, and `done` is false.
     """
@@ -113,13 +115,13 @@ class Compaction:
     """All aborted transactions of the log."""
     producers: Mapping[int, int] = attrs.field(factory=dict)
     """By producer id: the last offset of its last batch."""
+    may_end_deletions: bool = True
+    """False while a replica may lack a deletion, or a marker, that this log has."""
     clean_offset: int = 0
     """The end of the compacted part: that of earlier passes, and once this one is done, of this one."""
     done: bool = False
-    kept: int = 0
-    """Records of the rewritten segments that stay."""
     removed: int = 0
-    """The number of their records and markers that leave."""
+    """The number of records and markers of the rewritten segments that leave."""
     next_deletion_ms: int | None = None
     """The time from which on a later pass will remove a deletion, or a marker, that stays."""
     _marked: int = attrs.field(default=0, init=False)
@@ -162,6 +164,11 @@ class Compaction:
         finally:
             work.stop()
             self._keys = _Keys()
+
+    @property
+    def over_ms(self) -> int:
+        """Returns the time before which a deletion's or a marker's stay has to end, so that it leaves with this pass."""
+        return self.now_ms if self.may_end_deletions else NEVER_MS
 
     def segments(self) -> Sequence[SealedSegment]:
         """Returns the segments to rewrite: the sealed ones that end at or below the high watermark."""
@@ -221,7 +228,6 @@ class Compaction:
         records = _records_of(batch)
         left = self._select(header, records, transactions)
         self._note_left(header, records, left, transactions)
-        self.kept += len(left)
         self.removed += len(records or ()) - len(left)
         if any(each.is_deletion for each in left):
             self._marked += header.delete_horizon_ms is None
@@ -229,7 +235,7 @@ class Compaction:
 
     def _is_over(self, until_ms: int) -> bool:
         """Returns True if what stays until a time may leave. The next pass is due when what stays may leave."""
-        if until_ms < self.now_ms:
+        if until_ms < self.over_ms:
             return True
         known = self.next_deletion_ms
         self.next_deletion_ms = until_ms if known is None else min(known, until_ms)
@@ -245,7 +251,7 @@ class Compaction:
         """Returns the records of a batch that stay."""
         if records is None or transactions.is_aborted(header):
             return []
-        keeps_deletions = self._horizon_of(header) >= self.now_ms
+        keeps_deletions = self._horizon_of(header) >= self.over_ms
         return [each for each in records if self._stays(each, keeps_deletions=keeps_deletions)]
 
     def _stays(self, record: KafkaRecord, *, keeps_deletions: bool) -> bool:
@@ -303,7 +309,7 @@ class Compaction:
         header = read_batch_header(_bytes_of(batch))
         if header.is_control:
             ends_nothing = transactions.ends_nothing(header, _bytes_of(batch))
-            gone = ends_nothing and header.max_timestamp + self.delete_retention_ms < self.now_ms
+            gone = ends_nothing and header.max_timestamp + self.delete_retention_ms < self.over_ms
             return None if gone else batch
         records = _records_of(batch)
         left = self._select(header, records, transactions)
@@ -337,6 +343,7 @@ class Compactor:
         now_ms: int,
         aborted: Sequence[AbortedTransaction] = (),
         producers: Mapping[int, int] | None = None,
+        may_end_deletions: bool = True,
     ) -> Compaction | None:
         """Returns a pass over this log, to be carried out now, or None if the log is not worth one."""
         reach = min(high_watermark, _young_from(log, now_ms - rule.min_lag_ms) if rule.min_lag_ms else high_watermark)
@@ -351,6 +358,7 @@ class Compactor:
             rule.delete_retention_ms,
             aborted=aborted,
             producers=producers or {},
+            may_end_deletions=may_end_deletions,
             clean_offset=clean_offset,
         )
         if not compaction.segments() or not self._is_due(compaction, before, rule):
@@ -368,7 +376,7 @@ class Compactor:
         if before is not None and not before.done:
             return True
         now_ms, run, clean = compaction.now_ms, compaction.segments(), compaction.clean_offset
-        if before is not None and before.next_deletion_ms is not None and before.next_deletion_ms < now_ms:
+        if before is not None and before.next_deletion_ms is not None and before.next_deletion_ms < compaction.over_ms:
             return True
         ends = [each.first_index for each in compaction.log.store_log.segment_facts()[1 : len(run) + 1]]
         dirty = [each for each, end in zip(run, ends, strict=True) if end > clean]

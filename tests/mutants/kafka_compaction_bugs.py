@@ -33,6 +33,14 @@ KAFKA_COMPACTION_BUGS: Sequence[Mutant] = (
         "deletion",
     ),
     _bug(
+        "forgets-lagging-replicas",
+        "a deletion leaves although a replica may lack it, and bring back its key",
+        COMPACTION,
+        "        return self.now_ms if self.may_end_deletions else NEVER_MS\n",
+        "        return self.now_ms\n",
+        "lagging",
+    ),
+    _bug(
         "knows-no-lag",
         "min.compaction.lag.ms has no effect",
         COMPACTION,

@@ -1,11 +1,15 @@
-"""A broker logs a full disk once."""
+"""A broker logs a full disk once, and ends deletions only when no replica needs them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import attrs
 import pytest
 
 from kafka_compat.broker.housekeeping import Housekeeping
+from kafka_compat.config import CompactionRule
+from kafka_compat.storage.compaction import Compactor
+from kafka_compat.storage.partition_log import PartitionLog
 from log.errors import NoSpace
 from tests.kafka_compat.broker.world import world
 
@@ -45,3 +49,26 @@ def test_a_full_disk_is_logged_once_and_so_is_its_end(caplog: pytest.LogCaptureF
         disk.error = FULL
         assert len(work(3)) == 1
         assert disk.works == 11
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "is_confirmed", "ends"), [((1, 2), True, True), ((1,), True, False), ((1, 2), False, False)]
+)
+def test_deletions_leave_only_while_every_replica_is_surely_in_sync(
+    monkeypatch: pytest.MonkeyPatch, in_sync: tuple[int, ...], is_confirmed: bool, ends: bool
+) -> None:
+    asked: list[bool] = []
+
+    def begin(compactor: Compactor, log: PartitionLog, rule: CompactionRule, **about: Any) -> None:
+        asked.append(about["may_end_deletions"])
+
+    monkeypatch.setattr(Compactor, "begin", begin)
+    with world("log.cleanup.policy=compact") as broker:
+        broker.topic("t", replicas=(1, 2), isr=in_sync)
+        housekeeping = Housekeeping(broker.context, broker.store, broker.replicas, Disk())
+        broker.now += 15.0
+        broker.link.confirmed_until = broker.now if is_confirmed else broker.now - 1
+        housekeeping.tick(broker.now)
+        while broker.context.turns.has_more:
+            broker.context.turns.pump()
+    assert asked == [ends]

@@ -1,7 +1,7 @@
 """A log that is written, compacted and restarted at random, and what compaction promises about it.
 
 `Broken` names the promise first: `last` (the last value of a key is not lost), `lag` (nothing leaves within
-`min.compaction.lag.ms`), `deletion` (one stays for `delete.retention.ms` after the first pass over it), `content` (what
+`min.compaction.lag.ms`), `deletion` (one stays for `delete.retention.ms` after the first pass over it), `lagging` (and while a replica may lack it), `content` (what
 stays is as it was, in order), `aborted` (records of aborted transactions leave), `left` (a pass leaves one record of each
 key), `producers` and `open` (a copy of the log knows each producer's sequence and open transactions), and `newest_time`.
 """
@@ -110,6 +110,7 @@ class World:
             now_ms=self.now_ms,
             aborted=tuple(self.aborted),
             producers=self.last_offsets,
+            may_end_deletions=self.rng.random() < 0.8,
         )
         if compaction is None:
             return
@@ -139,6 +140,8 @@ class World:
         for offset, record in before.items():
             if offset not in left:
                 self._judge_removed(record, newest)
+                if record.is_deletion and newest.get(record.key) == offset and not compaction.may_end_deletions:
+                    raise Broken(f"lagging: {record} has left, and a replica may lack it")
             elif offset < end and offset in self.void:
                 raise Broken(f"aborted: {record} stays")
         if not compaction.done:

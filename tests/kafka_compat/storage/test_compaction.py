@@ -553,6 +553,30 @@ def test_a_deletion_that_became_old_is_worth_a_pass() -> None:
     assert begin(compactor, log, 9 * HOUR_MS) is None
 
 
+def test_what_ended_something_stays_while_a_replica_may_lack_it() -> None:
+    compactor = Compactor()
+    store, log = new_log(memory_disk())
+    for pair in [(b"a", b"1" * 900), (b"a", None), (b"b", b"1" * 900)]:
+        log.append_as_leader([encode_records([pair], 1000)], 0)
+    transact(log, 7, [(b"c", b"1")], commits=True, time_ms=1000)
+    transact(log, 8, [(b"c", b"2" * 900)], commits=True, time_ms=1000)
+    log.roll()
+    log.append_as_leader([encode_records([(b"d", b"1")], 1000)], 0)
+    store.flush()
+    assert begin(compactor, log, 5000) is not None
+    after_ms = 2 * HOUR_MS
+    end = log.end_offset
+    due = compactor.begin(log, RULE, high_watermark=end, now_ms=after_ms, may_end_deletions=False)
+    assert due is None, "it would change nothing"
+    held = Compaction(log, end, after_ms, HOUR_MS, may_end_deletions=False)
+    held.run()
+    assert held.removed == 0
+    assert held.next_deletion_ms is not None
+    later = begin(compactor, log, after_ms)
+    assert later is not None
+    assert later.removed == 2, "the deletion and the marker of producer 7"
+
+
 def test_a_log_without_a_sealed_segment_is_worth_no_pass() -> None:
     """Else a host that takes one log at a time would never come to the next one."""
     store, log = new_log(memory_disk())
