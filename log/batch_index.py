@@ -20,7 +20,7 @@ _LAYOUT = struct.Struct("<4sIQQ")
 class BatchIndex:
     """Grows batch by batch, in the order of the bytes. Positions in bytes from the segment's beginning."""
 
-    __slots__ = ("_before", "_interval", "_next", "_offsets", "_positions", "newest_ms")
+    __slots__ = ("_before", "_interval", "_newest", "_next", "_offsets", "_positions", "newest_ms")
 
     def __init__(self, interval_bytes: int) -> None:
         self._interval = interval_bytes
@@ -28,6 +28,8 @@ class BatchIndex:
         self._offsets = array("Q")
         self._positions = array("Q")
         self._before = array("Q")
+        self._newest: tuple[int, int] | None = None
+        """Offset and position of the batch noted last, where the readers of a log that grows are."""
         self.newest_ms = 0
         """The newest timestamp noted; 0 = none."""
 
@@ -38,11 +40,15 @@ class BatchIndex:
             self._positions.append(position)
             self._before.append(self.newest_ms)
             self._next = position + self._interval
+        self._newest = base_offset, position
         if timestamp_ms > self.newest_ms:
             self.newest_ms = timestamp_ms
 
     def near_offset(self, offset: int) -> int:
         """Returns a position at or shortly before that of the batch that holds `offset`."""
+        newest = self._newest
+        if newest is not None and offset >= newest[0]:
+            return newest[1]
         slot = bisect_right(self._offsets, offset) - 1
         return self._positions[slot] if slot > 0 else 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from log.batch_index import BatchIndex
 from log.config import StoreConfig
 from log.disk import RealDisk
 from log.errors import CorruptLog, DirectoryLocked, LogExists, NoSpace, OffsetOutOfRange, StorageFailed, UnknownLog
@@ -754,3 +755,16 @@ def test_after_a_reset_the_log_goes_on_elsewhere_with_any_epoch() -> None:
     store.flush()
     survivor = open_store(disk.durable_copy()).log("a")
     assert (survivor.start_offset, offsets(survivor)) == (100, [105])
+
+
+def test_who_reads_at_the_end_of_a_growing_log_begins_with_the_newest_batch() -> None:
+    """Followers do so for each batch; the sparse index alone would lead them over all batches since its last entry."""
+    index = BatchIndex(interval_bytes=4096)
+    for number in range(20):
+        index.note(10 * number, 0, 200 * number)
+        assert index.near_offset(10 * number + 3) == 200 * number
+    assert index.near_offset(185) <= 200 * 18
+    assert index.near_offset(0) == 0
+    again = BatchIndex.decode(index.encode(4000), 4000, 4096)
+    assert again is not None
+    assert again.near_offset(193) <= 200 * 19, "what a footer does not hold is found all the same"
