@@ -222,6 +222,9 @@ class Member:
         flush = self.driver.begin_flush()
         if flush is not None:
             self._flusher.submit(flush)
+
+    def on_all_sent(self) -> None:
+        """See `Participant`."""
         if self.driver.has_postponed:
             self.reactor.ask_another_round()  # as soon as the answers of this one have been sent
         self._rounds.arm()

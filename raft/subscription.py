@@ -129,6 +129,7 @@ class Subscriptions:
         """Those that were not closed before the last round."""
         self.has_more = False
         """True if something is to be delivered now."""
+        self._seen: tuple[object, ...] = ()
 
     def add(self, subscription: Subscription) -> None:
         """Deliver to `subscription`, from its position on, until it is closed."""
@@ -137,6 +138,11 @@ class Subscriptions:
 
     def deliver(self) -> None:
         """Deliver what is new, at most a portion to each."""
+        core = self._core
+        seen = core.leader, core.term, core.commit_index, core.log.start.index, len(self.open)
+        if seen == self._seen and not self.has_more:
+            return
+        self._seen = seen
         self.open = [subscription for subscription in self.open if not subscription.is_closed]
         for subscription in tuple(self.open):
             subscription.advance(self._core, self._storage)

@@ -405,8 +405,11 @@ class Broker:
         self._parts.work(now)
 
     def on_urgent_sent(self) -> None:
-        """See `Participant`: let the disk begin, and see to the next deadline."""
+        """See `Participant`: let the disk begin."""
         self._parts.flushing.begin()
+
+    def on_all_sent(self) -> None:
+        """See `Participant`: see to the next deadline."""
         if self._parts.has_more:
             self._reactor.ask_another_round()
         self._rounds.arm()

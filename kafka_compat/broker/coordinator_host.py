@@ -40,6 +40,7 @@ class Decider(Protocol):
 
 
 DeciderT = TypeVar("DeciderT", bound=Decider)
+NEVER = float("inf")
 
 
 @attrs.define(eq=False)
@@ -68,6 +69,8 @@ class CoordinatorHost(Generic[DeciderT]):
         self._loading: dict[int, HostedCoordinator[DeciderT]] = {}
         self._answers: dict[int, Callable[[Any], None]] = {}
         self._last_token = 0
+        self.deadline = NEVER
+        """The time at which `pump` is due, or earlier: only steps move the deadlines of coordinators."""
         self.loads = 0
         """The logs that were loaded to their ends."""
 
@@ -116,6 +119,7 @@ class CoordinatorHost(Generic[DeciderT]):
                 hosted.log.start_offset,
             )
             self._coordinators[number] = self._loading[number] = coordinator
+            self.deadline = min(self.deadline, coordinator.decider.deadline)
 
     def _stop_work(self, coordinator: HostedCoordinator[DeciderT]) -> None:
         """Stop the work for a coordinator that has ended."""
@@ -127,21 +131,15 @@ class CoordinatorHost(Generic[DeciderT]):
 
     def pump(self, now: float) -> None:
         """Load the next part of each loading log, and step the coordinators whose deadline has come."""
-        if not self._coordinators:
-            return
         for number, coordinator in list(self._loading.items()) if self._loading else ():
             self._load(coordinator)
             if coordinator.loaded:
                 del self._loading[number]
+        if self.deadline > now:
+            return
         for coordinator in [each for each in self._coordinators.values() if each.decider.deadline <= now]:
             self._step(coordinator, self._time_passed())
-
-    @property
-    def deadline(self) -> float:
-        """The time at which `pump` is due."""
-        if not self._coordinators:
-            return float("inf")
-        return min([each.decider.deadline for each in self._coordinators.values()])
+        self.deadline = min([each.decider.deadline for each in self._coordinators.values()], default=NEVER)
 
     def _load(self, coordinator: HostedCoordinator[DeciderT]) -> None:
         log, end = coordinator.hosted.log, coordinator.load_end
@@ -184,6 +182,8 @@ class CoordinatorHost(Generic[DeciderT]):
                 self._append(coordinator, effect)
             else:
                 self._execute(coordinator, effect)
+        if coordinator.decider.deadline < self.deadline:
+            self.deadline = coordinator.decider.deadline
 
     def _append(self, coordinator: HostedCoordinator[DeciderT], order: AppendRecords) -> None:
         producer_id, epoch = order.producer

@@ -4,7 +4,7 @@ Trio costs 10-20 us each time a task waits for a socket, more than a small reque
 level-triggered, in an epoll object, and the one task waits for that. A *round* is: every ready socket is read once,
 then `on_round_end` of each participant runs (its chance to decide about everything that arrived together), then what
 was written to connections leaves, joined: the urgent first, then `on_urgent_sent` of each runs (its chance to begin
-slow work that should delay no peer), then the rest. A participant may let the urgent leave sooner (`flush_urgent`). A
+slow work that should delay no peer), then the rest, and then `on_all_sent` of each (the time to look ahead). A participant may let the urgent leave sooner (`flush_urgent`). A
 round never awaits: within it nothing else runs.
 
 A process that serves more than one thing makes one reactor, attaches what takes part (each `RaftGroup` does so itself),
@@ -101,6 +101,9 @@ class Participant(Protocol):
 
     def on_urgent_sent(self) -> None:
         """Note that urgent messages are sent; slow work may begin."""
+
+    def on_all_sent(self) -> None:
+        """Note that all is sent that the round wrote; what no one waits for is done now, as seeing to the next deadline."""
 
     def on_failed(self) -> None:
         """A round has raised, and no other follows: what is waiting will never be answered by this process."""
@@ -240,6 +243,9 @@ class Reactor:
                 turns.lap(participant)
             self._flush_written()
             turns.lap("sending")
+            for participant in self._participants:
+                participant.on_all_sent()
+            turns.lap("looking ahead")
             turns.end()
         except BaseException:
             for participant in self._participants:

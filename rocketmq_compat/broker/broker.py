@@ -537,6 +537,9 @@ class Broker:
     def on_urgent_sent(self) -> None:
         """See `Participant`."""
         self._log.flush_if_due(self.context.clock())
+
+    def on_all_sent(self) -> None:
+        """See `Participant`."""
         self._rounds.arm()
 
     def on_failed(self) -> None:

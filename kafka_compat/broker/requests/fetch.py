@@ -102,6 +102,10 @@ class FetchSession:
     by_replica: dict[LocalReplica, SessionPartition] = attrs.field(factory=dict)
     waiting: "Fetch | None" = None
     used_at: float = 0.0
+    has_failed: bool = False
+    """True if a partition of it has `failed`."""
+    looks_again_at: float = -1.0
+    """The time at which all its partitions are looked at, for followers that have long had no news of some."""
     acls_version: int = -1
     """The version of the ACLs by which its partitions were looked at last."""
     connection: SocketConnection[Any] | None = None
@@ -315,8 +319,14 @@ class FetchRequests:
                     ):
                         partition.forget_sent()  # the answer to what it asked before is too late for the client
                 session.news[partition] = None
-        # A follower that has nothing to say is still there; and who was refused may not be any more.
-        stale = now - self._lag_time_s / 4
+        if session.has_failed or now >= session.looks_again_at:
+            self._look_again(session, now)
+
+    def _look_again(self, session: FetchSession, now: float) -> None:
+        """A follower that has nothing to say is still there; and who was refused may not be any more."""
+        session.has_failed = False
+        session.looks_again_at = now + self._lag_time_s / 8
+        stale = now - self._lag_time_s / 8
         for partition in session.partitions.values():
             if partition.failed or (session.follower >= 0 and partition.looked_at < stale):
                 session.news[partition] = None
@@ -374,7 +384,8 @@ class FetchRequests:
         """Answer if there is enough data, an error, or no time left. Returns True if it was answered."""
         session, request = fetch.session, fetch.request
         # Partitions that are read move to the end, so that those before them do not starve the others.
-        looked_at = [each for each in session.partitions.values() if each in session.news]
+        news = session.news
+        looked_at = list(news) if len(news) < 2 else [each for each in session.partitions.values() if each in news]
         is_short = fetch.call.connection.is_short  # then the records wait in the log
         room = 0 if is_short else max(min(request.max_bytes, self._context.settings.number("fetch.max.bytes")), 0)
         got = 0
@@ -404,6 +415,7 @@ class FetchRequests:
             has_data = bool(response.records)
             is_sent_on = response.preferred_read_replica != NO_REPLICA
             partition.failed = bool(response.error_code)
+            session.has_failed = session.has_failed or partition.failed
             diverges = response.diverging_epoch.epoch != NO_EPOCH
             changed = (
                 response.high_watermark != partition.high_watermark or response.log_start_offset != partition.log_start
