@@ -73,7 +73,7 @@ class Hosting:
         elif delta.everything:
             self._host_all()
         else:
-            if delta.brokers:
+            if delta.brokers or delta.brokers_removed:
                 self._replicas.update_brokers(image.brokers)
             if delta.topics_deleted:
                 self._delete(delta)

@@ -41,6 +41,7 @@ from kafka_compat.controller.commands import (
     TopicsCreated,
     TopicsDeleted,
     UnfenceBroker,
+    UnregisterBroker,
 )
 from kafka_compat.controller.invariants import problem_of
 
@@ -50,7 +51,7 @@ def fits(command: Command, result: CommandResult) -> bool:
     match command:
         case RegisterBroker():
             return isinstance(result, Registered) and (result.error is not NONE or result.epoch >= 0)
-        case UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs():
+        case UnfenceBroker() | FenceBroker() | BeginShutdown() | ReportLogs() | UnregisterBroker():
             return isinstance(result, Acknowledged)
         case AllocateProducerIds():
             return isinstance(result, ProducerIdsAllocated) and (

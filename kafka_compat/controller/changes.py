@@ -28,6 +28,7 @@ class ImageChanges:
     _configs: dict[ResourceName, None] = field(factory=dict)
     _users: dict[str, None] = field(factory=dict)
     _acls: bool = False
+    _removed: list[int] = field(factory=list)
 
     def delta(self, index: int) -> ImageDelta:
         """Returns the changes, as the effect of the command at `index`."""
@@ -40,11 +41,18 @@ class ImageChanges:
             configs=tuple(self._configs),
             users=tuple(self._users),
             acls=self._acls,
+            brokers_removed=tuple(self._removed),
         )
 
     def put_broker(self, registration: BrokerRegistration) -> None:
         """Add or replace a registration."""
         self.image.brokers[registration.id] = self._brokers[registration.id] = registration
+
+    def remove_broker(self, broker: int) -> None:
+        """Remove the registration of a broker that has no copies, and its settings."""
+        del self.image.brokers[broker]
+        self.image.broker_configs.pop(broker, None)
+        self._removed.append(broker)
 
     def put_partition(self, key: TopicPartition, state: PartitionState) -> None:
         """Replace the state of a partition, or add the next one of its topic. An equal object changes nothing."""

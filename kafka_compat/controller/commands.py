@@ -126,6 +126,13 @@ class LogReport:
 
 
 @frozen
+class UnregisterBroker:
+    """Forget a broker that is fenced and has no copies, with its settings (KIP-584's UnregisterBroker); a client asks for it."""
+
+    broker: int
+
+
+@frozen
 class ReportLogs:
     """A broker reports logs of its own; answered by `Acknowledged`, or by STALE_BROKER_EPOCH as above.
 
@@ -397,6 +404,7 @@ Command = (
     | CreateAcls
     | DeleteAcls
     | AlterReassignments
+    | UnregisterBroker
 )
 
 # -------------------------------------------------------------------- results
@@ -413,7 +421,7 @@ class Registered:
 
 @frozen
 class Acknowledged:
-    """The answer to `UnfenceBroker`, `FenceBroker`, `BeginShutdown` and `ReportLogs`."""
+    """The answer to `UnfenceBroker`, `FenceBroker`, `BeginShutdown`, `ReportLogs` and `UnregisterBroker`."""
 
     error: KafkaErrorCode = NONE
     message: str = ""
@@ -751,10 +759,11 @@ _COMMAND = _number_shapes(
     (16, AlterReassignments, (
         shapes.array(shapes.record(Reassignment, shapes.TEXT, shapes.INT32, shapes.optional(_BROKERS))), _FLAG,
     )),
+    (17, UnregisterBroker, (shapes.BROKER_ID,)),
 )  # fmt: skip
 _CONTROLLERS_OWN = frozenset((2, 3, 4))
 """Only the controller itself decides who is fenced and who may shut down."""
-_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13, 14, 15, 16))
+_FOR_CLIENTS = frozenset((7, 8, 9, 10, 11, 13, 14, 15, 16, 17))
 """The others begin with the broker that they speak for."""
 BEGINNING_BYTES = 64
 _ENDING = (_ERROR, shapes.cut_text(MESSAGE_MAX))

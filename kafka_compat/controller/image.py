@@ -63,6 +63,8 @@ class ImageDelta:
     """Those whose credentials have changed."""
     acls: bool = False
     """True if ACLs were made or deleted."""
+    brokers_removed: tuple[int, ...] = ()
+    """Those whose registrations are gone."""
 
     @property
     def empty(self) -> bool:
@@ -70,6 +72,7 @@ class ImageDelta:
         return not (
             self.everything
             or self.brokers
+            or self.brokers_removed
             or self.partitions
             or self.topics_created
             or self.topics_deleted

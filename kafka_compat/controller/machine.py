@@ -57,6 +57,7 @@ from kafka_compat.controller.commands import (
     TopicsCreated,
     TopicsDeleted,
     UnfenceBroker,
+    UnregisterBroker,
     decode_command,
     decode_query,
     encode_result,
@@ -203,6 +204,8 @@ class MetadataMachine:
                 return delete_acls(command, changes)
             case AlterReassignments():
                 return _alter_reassignments(command, changes)
+            case UnregisterBroker():
+                return _unregister(command, changes, self.assigned.get(command.broker))
             case _:
                 assert_never(command)
 
@@ -265,6 +268,21 @@ def _fence(command: FenceBroker, changes: ImageChanges) -> Acknowledged:
     if not registration.fenced:
         changes.put_broker(evolve(registration, fenced=True))
         changes.take_out(command.broker, unclean_default=command.unclean_default, eligible=command.eligible)
+    return Acknowledged()
+
+
+def _unregister(command: UnregisterBroker, changes: ImageChanges, assigned: str | None) -> Acknowledged:
+    """`assigned` is why it is still needed, if it has copies."""
+    registration = changes.image.brokers.get(command.broker)
+    if registration is None:
+        message = f"Broker ID {command.broker} is not currently registered"
+        return Acknowledged(KafkaErrorCode.BROKER_ID_NOT_REGISTERED, message)
+    if not registration.fenced:
+        message = f"broker {command.broker} is in service, or its session has not ended yet: stop it first"
+        return Acknowledged(KafkaErrorCode.INVALID_REQUEST, message)
+    if assigned is not None:
+        return Acknowledged(KafkaErrorCode.INVALID_REQUEST, f"broker {command.broker} is still needed: {assigned}")
+    changes.remove_broker(command.broker)
     return Acknowledged()
 
 

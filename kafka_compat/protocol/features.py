@@ -31,13 +31,19 @@ def features(
     `eligible` is true if KIP-966 is on.
     """
     supported = SUPPORTED if version >= _ZERO_VERSION else tuple(each for each in SUPPORTED if each.min_version)
-    levels = {
-        "metadata.version": METADATA_LEVEL,
-        GROUPS: GROUPS_LEVEL,
-        TRANSACTIONS: TRANSACTIONS_LEVEL,
-        **({ELIGIBLE: 1} if eligible else {}),
-    }
+    levels = levels_of(eligible=eligible)
     return supported, tuple(
         FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         for name, level in levels.items()
+        if level
     )
+
+
+def levels_of(*, eligible: bool) -> dict[str, int]:
+    """Returns the level in force of each feature; 0 is off."""
+    return {
+        "metadata.version": METADATA_LEVEL,
+        GROUPS: GROUPS_LEVEL,
+        TRANSACTIONS: TRANSACTIONS_LEVEL,
+        ELIGIBLE: int(eligible),
+    }

@@ -65,6 +65,8 @@ from kafka_compat.protocol.apis.transactions import (
     TXN_OFFSET_COMMIT,
 )
 from kafka_compat.protocol.apis.txn_markers import WRITE_TXN_MARKERS
+from kafka_compat.protocol.apis.unregister_broker import UNREGISTER_BROKER
+from kafka_compat.protocol.apis.update_features import UPDATE_FEATURES
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.errors import MalformedMessage, UnsupportedVersion
 from raft.net.decoder import Buffer
@@ -123,6 +125,8 @@ APIS: Mapping[int, Api[Any, Any]] = {
         DESCRIBE_CLIENT_QUOTAS,
         ALTER_CLIENT_QUOTAS,
         DESCRIBE_QUORUM,
+        UPDATE_FEATURES,
+        UNREGISTER_BROKER,
         LIST_CONFIG_RESOURCES,
     )
 }

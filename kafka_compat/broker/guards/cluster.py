@@ -78,6 +78,8 @@ from kafka_compat.protocol.apis.scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
 )
+from kafka_compat.protocol.apis.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kafka_compat.protocol.apis.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
@@ -284,6 +286,16 @@ def _refuse_list_resources(request: ListConfigResourcesRequest) -> ListConfigRes
     return ListConfigResourcesResponse(error_code=CLUSTER_FAILED)
 
 
+def _refuse_unregister(request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+    return UnregisterBrokerResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL)
+
+
+def _refuse_features(request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(error_code=CLUSTER_FAILED, error_message=REFUSAL)
+
+
+guard_unregister = _on_cluster(AclOperation.ALTER, _refuse_unregister)
+guard_features = _on_cluster(AclOperation.ALTER, _refuse_features)
 guard_describe_quotas = _on_cluster(AclOperation.DESCRIBE_CONFIGS, _refuse_describe_quotas)
 guard_alter_quotas = _on_cluster(AclOperation.ALTER_CONFIGS, _refuse_alter_quotas)
 guard_quorum = _on_cluster(AclOperation.DESCRIBE, _refuse_quorum)

@@ -67,6 +67,8 @@ from kafka_compat.protocol.apis.transactions import (
     TXN_OFFSET_COMMIT,
 )
 from kafka_compat.protocol.apis.txn_markers import WRITE_TXN_MARKERS
+from kafka_compat.protocol.apis.unregister_broker import UNREGISTER_BROKER
+from kafka_compat.protocol.apis.update_features import UPDATE_FEATURES
 from raft.net.seldom import Seldom
 
 GUARDS: Final[Mapping[int, Guard]] = {
@@ -122,6 +124,8 @@ GUARDS: Final[Mapping[int, Guard]] = {
     ALTER_CLIENT_QUOTAS.key: cluster.guard_alter_quotas,
     DESCRIBE_QUORUM.key: cluster.guard_quorum,
     LIST_CONFIG_RESOURCES.key: cluster.guard_list_resources,
+    UPDATE_FEATURES.key: cluster.guard_features,
+    UNREGISTER_BROKER.key: cluster.guard_unregister,
     CONTROLLER_COMMAND.key: cluster.guard_command,
     BROKER_HEARTBEAT.key: cluster.guard_heartbeat,
 }

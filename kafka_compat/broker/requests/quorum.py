@@ -1,5 +1,5 @@
-"""Requests about the controllers' raft group, and about settings of clients that no broker here has: DescribeQuorum,
-ListConfigResources, DescribeClientQuotas and AlterClientQuotas.
+"""Requests about the controllers' raft group and what it knows, and about settings of clients that no broker here has:
+DescribeQuorum, UnregisterBroker, UpdateFeatures, ListConfigResources, DescribeClientQuotas and AlterClientQuotas.
 """
 
 from collections.abc import Mapping
@@ -7,8 +7,9 @@ from typing import Any
 
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
+from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.peers import PeerFailed
-from kafka_compat.controller.commands import ResourceKind
+from kafka_compat.controller.commands import Acknowledged, CommandResult, ResourceKind, UnregisterBroker
 from kafka_compat.protocol.apis.client_quotas import (
     ALTER_CLIENT_QUOTAS,
     DESCRIBE_CLIENT_QUOTAS,
@@ -36,7 +37,20 @@ from kafka_compat.protocol.apis.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
+from kafka_compat.protocol.apis.unregister_broker import (
+    UNREGISTER_BROKER,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from kafka_compat.protocol.apis.update_features import (
+    UPDATE_FEATURES,
+    FeatureUpdate,
+    UpdatedFeature,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from kafka_compat.protocol.features import ELIGIBLE, levels_of
 from raft.net.handlers import serves
 
 BROKER_LOGGER, GROUP = 8, 32
@@ -157,6 +171,54 @@ class QuorumRequests:
             AlteredQuota(error_code=refused, error_message=NO_QUOTAS, entity=each.entity) for each in request.entries
         )
         call.answer(AlterClientQuotasResponse(entries=tuple(entries)))
+
+    # ---------------------------------------------------------------- brokers and features
+
+    @serves(UNREGISTER_BROKER.key)
+    def unregister(self, call: ClientCall) -> None:
+        """Have the controller forget a broker that is stopped and has no copies."""
+        request: UnregisterBrokerRequest = call.request
+
+        def on_result(result: CommandResult | CommandFailed) -> None:
+            error, message = KafkaErrorCode.UNKNOWN_SERVER_ERROR, "another answer"
+            if isinstance(result, CommandFailed):
+                error, message = result.error, result.reason
+            elif isinstance(result, Acknowledged):
+                error, message = result.error, result.message
+            call.answer(UnregisterBrokerResponse(error_code=error, error_message=message or None))
+
+        if request.broker_id < 0:
+            on_result(Acknowledged(KafkaErrorCode.BROKER_ID_NOT_REGISTERED, "the id of a broker is not negative"))
+        else:
+            self._context.controller.send(UnregisterBroker(request.broker_id), on_result)
+
+    @serves(UPDATE_FEATURES.key)
+    def update_features(self, call: ClientCall) -> None:
+        """Take the levels that are in force, and refuse others with the reason: none can be had while brokers run."""
+        request: UpdateFeaturesRequest = call.request
+        levels = levels_of(eligible=self._context.eligible)
+        results = [_update(each, levels) for each in request.feature_updates]
+        refused = next((each for each in results if each.error_code), None)
+        if call.version < 2:
+            response = UpdateFeaturesResponse(error_code=KafkaErrorCode.NONE, results=tuple(results))
+        elif refused is None:
+            response = UpdateFeaturesResponse(error_code=KafkaErrorCode.NONE)
+        else:
+            response = UpdateFeaturesResponse(error_code=refused.error_code, error_message=refused.error_message)
+        call.answer(response)
+
+
+def _update(wanted: FeatureUpdate, levels: Mapping[str, int]) -> UpdatedFeature:
+    level, name = wanted.max_version_level, wanted.feature
+    if level == levels.get(name):
+        return UpdatedFeature(feature=name, error_code=KafkaErrorCode.NONE)
+    if name not in levels:
+        message = f"there is no such feature here, but {', '.join(sorted(levels))}"
+    elif name == ELIGIBLE:
+        message = f"{name} is {levels[name]} by the brokers' setting of that name: start them with another one"
+    else:
+        message = f"{name} is at level {levels[name]}, and these brokers have no other"
+    return UpdatedFeature(feature=name, error_code=KafkaErrorCode.INVALID_UPDATE_VERSION, error_message=message)
 
 
 def _nodes_of(status: Mapping[str, Any]) -> tuple[QuorumNode, ...]:

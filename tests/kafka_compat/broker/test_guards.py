@@ -53,6 +53,8 @@ from kafka_compat.protocol.apis import (
     sync_group,
     transactions,
     txn_markers,
+    unregister_broker,
+    update_features,
 )
 from kafka_compat.protocol.apis import partition_reassignments as moves
 from kafka_compat.protocol.authorized import ON_CLUSTER, ON_GROUP, ON_TOPIC, AclOperation
@@ -359,6 +361,8 @@ REQUESTS: list[tuple[Api[Any, Any], int, Any]] = [
     (client_quotas.DESCRIBE_CLIENT_QUOTAS, 1, client_quotas.DescribeClientQuotasRequest(components=(), strict=False)),
     (client_quotas.ALTER_CLIENT_QUOTAS, 1, client_quotas.AlterClientQuotasRequest(entries=(), validate_only=False)),
     (describe_quorum.DESCRIBE_QUORUM, 2, describe_quorum.DescribeQuorumRequest(topics=())),
+    (update_features.UPDATE_FEATURES, 2, update_features.UpdateFeaturesRequest(feature_updates=())),
+    (unregister_broker.UNREGISTER_BROKER, 0, unregister_broker.UnregisterBrokerRequest(broker_id=9)),
     (list_config_resources.LIST_CONFIG_RESOURCES, 1, list_config_resources.ListConfigResourcesRequest()),
     (controller.CONTROLLER_COMMAND, 0, BROKER_COMMAND),
     (controller.BROKER_HEARTBEAT, 0, BROKER_BEAT),

@@ -18,6 +18,8 @@ from kafka_compat.protocol.apis.describe_quorum import (
 )
 from kafka_compat.protocol.apis.list_config_resources import LIST_CONFIG_RESOURCES, ListConfigResourcesRequest
 from kafka_compat.protocol.apis.list_groups import LIST_GROUPS, ListGroupsRequest
+from kafka_compat.protocol.apis.unregister_broker import UNREGISTER_BROKER, UnregisterBrokerRequest
+from kafka_compat.protocol.apis.update_features import UPDATE_FEATURES, FeatureUpdate, UpdateFeaturesRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.broker.cluster import Client, cluster
 
@@ -78,3 +80,21 @@ async def test_each_broker_describes_the_quorum_as_the_controller_knows_it() -> 
             assert refused.error_code == KafkaErrorCode.INVALID_REQUEST
             assert refused.error_message == "quotas are not implemented: no user and no client is limited"
             assert refused.entity[0].entity_name == "ann"
+            wanted_levels = (("transaction.version", 2), ("group.version", 0), ("kraft.version", 1))
+            updates = tuple(FeatureUpdate(feature=name, max_version_level=level) for name, level in wanted_levels)
+            found = await client.ask(UPDATE_FEATURES, 1, UpdateFeaturesRequest(feature_updates=updates))
+            no = KafkaErrorCode.INVALID_UPDATE_VERSION
+            assert [each.error_code for each in found.results] == [NONE, no, no]
+            assert found.results[1].error_message == "group.version is at level 1, and these brokers have no other"
+            assert "transaction.version" in (found.results[2].error_message or "")
+            for named, error in ((updates[:1], NONE), (updates, no)):
+                found = await client.ask(UPDATE_FEATURES, 2, UpdateFeaturesRequest(feature_updates=named))
+                assert found.error_code == error
+            for broker, error, why in (
+                (7, KafkaErrorCode.BROKER_ID_NOT_REGISTERED, "not currently registered"),
+                (-1, KafkaErrorCode.BROKER_ID_NOT_REGISTERED, "not negative"),
+                (2, KafkaErrorCode.INVALID_REQUEST, "stop it first"),
+            ):
+                answer = await client.ask(UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=broker))
+                assert answer.error_code == error
+                assert why in (answer.error_message or "")

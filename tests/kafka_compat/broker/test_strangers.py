@@ -28,6 +28,7 @@ from kafka_compat.controller.commands import (
     RegisterBroker,
     ReportLogs,
     UnfenceBroker,
+    UnregisterBroker,
     encode_command,
     may_send,
 )
@@ -243,6 +244,7 @@ COMMANDS: list[tuple[Command, bool, bool]] = [
     (CreateAcls(()), True, True),
     (DeleteAcls(()), True, True),
     (AlterReassignments(()), True, True),
+    (UnregisterBroker(2), True, True),
 ]
 
 

@@ -10,8 +10,11 @@ from kafka_compat.controller.commands import (
     ProducerIdsAllocated,
     RegisterBroker,
     Registered,
+    ResourceKind,
     UnfenceBroker,
+    UnregisterBroker,
 )
+from kafka_compat.controller.machine import MetadataMachine
 from kafka_compat.model import NO_EPOCH, NO_LEADER
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.kafka_compat.controller.world import World, three_brokers, uuid
@@ -101,6 +104,33 @@ def test_the_last_member_of_an_isr_stays_when_it_is_fenced_and_the_partition_has
     assert world.state() == state, "broker 2 may lack what was acknowledged"
     world.unfence(1)
     assert (world.state().leader, world.state().isr, world.state().leader_epoch) == (1, (1,), 2)
+
+
+def test_a_broker_that_is_fenced_and_has_no_copies_can_be_forgotten_with_its_settings() -> None:
+    world = three_brokers()
+    world.start(4)
+    assert world.configure(ResourceKind.BROKER, "4", "log.cleaner.backoff.ms", "1") is KafkaErrorCode.NONE
+    world.fence(3)
+    for broker, error, why in (
+        (9, KafkaErrorCode.BROKER_ID_NOT_REGISTERED, "not currently registered"),
+        (4, KafkaErrorCode.INVALID_REQUEST, "stop it first"),
+        (3, KafkaErrorCode.INVALID_REQUEST, "copies of 1 partitions"),
+    ):
+        refused = world.do(UnregisterBroker(broker), Acknowledged)
+        assert refused.error is error
+        assert why in refused.message
+    world.fence(4)
+    world.machine.drain_changes()
+    assert world.do(UnregisterBroker(4), Acknowledged) == Acknowledged()
+    (delta,) = world.machine.drain_changes()
+    assert delta.brokers_removed == (4,)
+    assert sorted(world.machine.image.brokers) == [1, 2, 3]
+    assert world.machine.image.broker_configs == {}
+    restored = MetadataMachine()
+    restored.restore(world.machine.snapshot())
+    assert sorted(restored.image.brokers) == [1, 2, 3]
+    world.start(4)
+    assert world.machine.image.brokers[4].active
 
 
 def test_fencing_or_unfencing_twice_changes_nothing() -> None:

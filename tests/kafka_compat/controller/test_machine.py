@@ -58,6 +58,7 @@ COMMANDS: list[c.Command] = [
     ),
 ]
 COMMANDS += [c.AlterReassignments((c.Reassignment("t", 0, (4, 2, 3)), c.Reassignment("t", 1, None)), False)]
+COMMANDS += [c.UnregisterBroker(3)]
 COMMANDS += [c.CreateAcls((ACL,)), c.DeleteAcls((ANY_ACL, evolve(ANY_ACL, principal="User:alice", name="t")))]
 RESULTS: list[c.CommandResult] = [
     c.AclsCreated((c.AclCreated(), c.AclCreated(KafkaErrorCode.INVALID_REQUEST, "no"))),

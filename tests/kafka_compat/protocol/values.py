@@ -31,8 +31,8 @@ with warnings.catch_warnings():  # it reads its schemas by a way that Python has
 
 VERSIONS = [(api, version) for _, api in sorted(APIS.items()) for version in api.versions]
 NAMES = [f"{api.name}-{version}" for api, version in VERSIONS]
-IN_KAFKA_PYTHON = [(api, version) for api, version in VERSIONS if api.key not in (68, 69)]
-"""All but the APIs of KIP-848, which kafka-python does not have."""
+IN_KAFKA_PYTHON = [(api, version) for api, version in VERSIONS if api.key not in (64, 68, 69)]
+"""All but UnregisterBroker and the APIs of KIP-848, which kafka-python does not have."""
 NAMES_IN_KAFKA_PYTHON = [f"{api.name}-{version}" for api, version in IN_KAFKA_PYTHON]
 """Ids for parametrised tests."""
 

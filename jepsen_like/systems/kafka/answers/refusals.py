@@ -23,7 +23,16 @@ PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "partition_responses": ("partition_data",),
     "groups": ("groups", "group_ids"),
     "coordinators": ("coordinator_keys",),
-    "results": ("creations", "resources", "topics", "groups_names", "upsertions", "deletions", "users"),
+    "results": (
+        "feature_updates",
+        "creations",
+        "resources",
+        "topics",
+        "groups_names",
+        "upsertions",
+        "deletions",
+        "users",
+    ),
     "filter_results": ("filters",),
     "markers": ("markers",),
     "results_by_topic_v3_and_below": ("v3_and_below_topics",),
@@ -58,6 +67,7 @@ IDENTITIES: Final = frozenset(
         "producer_epoch",
         "entity_type",
         "entity_name",
+        "feature",
     }
 )
 KEYS_OF_PARTS: Final = ("partition_index", "partition_id", "key", "name", "group_id", "transactional_id", "user")
