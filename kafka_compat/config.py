@@ -19,6 +19,7 @@ from kafka_compat.config_keys import (
     COMPACT,
     DELETE,
     FLUSH,
+    GROUP_KEYS,
     INT_MAX,
     LONG_MAX,
     NOT_HONOURED,
@@ -348,6 +349,22 @@ class Settings:
     def describe_topic(self, overrides: Mapping[str, str], names: Iterable[str] | None = None) -> list[ConfigRow]:
         """Returns a topic's settings by name: all, or the known ones among `names`."""
         return [self._row(TOPIC_KEYS[each], overrides) for each in _select_names(TOPIC_KEYS, names)]
+
+    def describe_group(self, names: Iterable[str] | None = None) -> list[ConfigRow]:
+        """Returns the settings that groups have by name: all, or the known ones among `names`."""
+        return [self._row(GROUP_KEYS[each], {}) for each in _select_names(GROUP_KEYS, names)]
+
+    def check_group_setting(self, name: str, value: str | None) -> None:
+        """Raises `InvalidSetting` unless this is the value that groups have; None stands for it."""
+        key = GROUP_KEYS.get(name)
+        if key is None:
+            raise InvalidSetting(
+                name, f"{name[:100]} is no setting of groups here, but {' and '.join(GROUP_KEYS)} are."
+            )
+        (row,) = self.describe_group([name])
+        if value is not None and _check_value(key, value) != row.value:
+            own = key.synonyms[0].name
+            raise InvalidSetting(name, f"{name} is {row.value} for all groups: give {own} when the brokers start.")
 
     def describe_broker(self, names: Iterable[str] | None = None) -> list[ConfigRow]:
         """Returns this broker's settings by name: all, or the known ones among `names`."""

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_compat.stored_form import CODECS, PRODUCER
 
@@ -526,6 +526,12 @@ TOPIC_KEYS: Final = _table(
     _like("unclean.leader.election.enable", "unclean.leader.election.enable"),
 )
 """Settings of a topic, by name."""
+
+GROUP_KEYS: Final = _table(
+    evolve(_like("consumer.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"), dynamic=False),
+    evolve(_like("consumer.session.timeout.ms", "group.consumer.session.timeout.ms"), dynamic=False),
+)
+"""Settings of a group by KIP-848, by name. They are those of the brokers, for all groups."""
 
 _OF_CLIENTS: Final = _names(
     "acks enable.idempotence linger.ms batch.size max.in.flight.requests.per.connection retries delivery.timeout.ms isolation.level "

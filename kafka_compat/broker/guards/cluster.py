@@ -7,6 +7,7 @@ from kafka_compat.acls import ResourceType
 from kafka_compat.broker.access import Access
 from kafka_compat.broker.guards.admission import (
     CLUSTER_FAILED,
+    GROUP_FAILED,
     TOPIC_FAILED,
     TRANSACTION_FAILED,
     Admission,
@@ -44,6 +45,7 @@ from kafka_compat.protocol.apis.controller import (
 )
 from kafka_compat.protocol.apis.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from kafka_compat.protocol.apis.describe_configs import (
+    GROUP_RESOURCE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
@@ -84,7 +86,7 @@ from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
 
-CLUSTER, TOPIC = ResourceType.CLUSTER, ResourceType.TOPIC
+CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
 REFUSAL = "Cluster authorization failed."
 
 
@@ -114,6 +116,8 @@ def _split_resources(
     for resource in resources:
         if resource.resource_type == ResourceKind.TOPIC:
             may, error = access.may(operation, TOPIC, resource.resource_name), TOPIC_FAILED
+        elif resource.resource_type == GROUP_RESOURCE:
+            may, error = access.may(operation, GROUP, resource.resource_name), GROUP_FAILED
         else:
             may, error = access.may(operation, CLUSTER), CLUSTER_FAILED
         if may:
@@ -124,7 +128,7 @@ def _split_resources(
 
 
 def guard_describe_configs(access: Access, version: int, request: DescribeConfigsRequest) -> Admission:
-    """DESCRIBE_CONFIGS on each topic, and on the cluster for brokers."""
+    """DESCRIBE_CONFIGS on each topic and group, and on the cluster for brokers."""
     allowed, denied = _split_resources(access, request.resources, AclOperation.DESCRIBE_CONFIGS)
 
     def refuse(resource: DescribeConfigsResource, error: KafkaErrorCode) -> DescribeConfigsResult:
@@ -143,7 +147,7 @@ def guard_describe_configs(access: Access, version: int, request: DescribeConfig
 def guard_alter_configs(
     access: Access, version: int, request: AlterConfigsRequest | IncrementalAlterConfigsRequest
 ) -> Admission:
-    """ALTER_CONFIGS on each topic, and on the cluster for brokers."""
+    """ALTER_CONFIGS on each topic and group, and on the cluster for brokers."""
     allowed, denied = _split_resources(access, request.resources, AclOperation.ALTER_CONFIGS)
 
     def refuse(

@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: DescribeConfigs, IncrementalAlterConfigs and AlterConfigs.
+"""Settings of topics, brokers and groups: DescribeConfigs, IncrementalAlterConfigs and AlterConfigs.
 
 A broker describes itself, including its own command line. Ask another broker for its settings directly, as in Kafka.
 """
@@ -27,6 +27,7 @@ from kafka_compat.protocol.apis.alter_configs import (
 )
 from kafka_compat.protocol.apis.describe_configs import (
     DESCRIBE_CONFIGS,
+    GROUP_RESOURCE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
@@ -97,6 +98,8 @@ class ConfigRequests:
             if topic is None:
                 return KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}"
             return settings.describe_topic(topic.configs, keys)
+        if asked.resource_type == GROUP_RESOURCE:
+            return settings.describe_group(keys) if name else (KafkaErrorCode.INVALID_REQUEST, "a group has a name")
         if asked.resource_type != ResourceKind.BROKER:
             return KafkaErrorCode.INVALID_REQUEST, f"resources of type {asked.resource_type} have no settings here"
         if not name:
@@ -121,16 +124,20 @@ class ConfigRequests:
     def _change_all(
         self, call: ClientCall, request: AlterConfigsRequest | IncrementalAlterConfigsRequest, *, replaces: bool
     ) -> None:
-        refused: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}
+        decided: dict[tuple[int, str], IncrementalAlterConfigsResult] = {}
         changes: list[ResourceChange] = []
         for resource in request.resources:
             try:
-                changes.append(self._change(resource))
+                if resource.resource_type == GROUP_RESOURCE:
+                    self._check_group(resource)
+                    decided[_key(resource)] = _build_result(resource, KafkaErrorCode.NONE, "")
+                else:
+                    changes.append(self._change(resource))
             except InvalidSetting as error:
                 code = KafkaErrorCode.INVALID_REQUEST if error.is_request else KafkaErrorCode.INVALID_CONFIG
-                refused[_key(resource)] = _build_result(resource, code, str(error))
+                decided[_key(resource)] = _build_result(resource, code, str(error))
             except ValueError as error:
-                refused[_key(resource)] = _build_result(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
+                decided[_key(resource)] = _build_result(resource, KafkaErrorCode.INVALID_REQUEST, str(error))
 
         def on_result(result: CommandResult | CommandFailed) -> None:
             if isinstance(result, ConfigsAltered):
@@ -140,7 +147,7 @@ class ConfigRequests:
                 altered = tuple(ResourceAltered(each.resource, failed.error, failed.reason) for each in changes)
             outcomes = {(each.resource.kind.value, each.resource.name): (each.error, each.message) for each in altered}
             responses = (
-                refused.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
+                decided.get(_key(resource)) or _build_result(resource, *outcomes[_key(resource)])
                 for resource in request.resources
             )
             response = AlterConfigsResponse if replaces else IncrementalAlterConfigsResponse
@@ -151,6 +158,17 @@ class ConfigRequests:
             return
         command = AlterConfigs(tuple(changes), request.validate_only, self._context.unclean_default, replaces)
         self._context.controller.send(command, on_result)
+
+    def _check_group(self, resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> None:
+        """Raises `InvalidSetting` for a setting that would differ from those of all groups, `ValueError` for a wrong request."""
+        if not resource.resource_name:
+            raise ValueError("a group has a name")
+        for change in resource.configs:
+            operation = SET if isinstance(change, AlterConfig) else change.config_operation
+            if operation not in (SET, DELETE):
+                raise InvalidSetting(change.name, f"{change.name} is not a list that can be appended to.")
+            value = None if operation == DELETE else change.value
+            self._context.settings.check_group_setting(change.name, value)
 
     def _change(self, resource: AlterConfigsResource | IncrementalAlterConfigsResource) -> ResourceChange:
         """Raises `InvalidSetting` for a wrong setting, `ValueError` for a wrong request."""

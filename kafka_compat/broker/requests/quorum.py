@@ -18,6 +18,7 @@ from kafka_compat.protocol.apis.client_quotas import (
     AlteredQuota,
     DescribeClientQuotasResponse,
 )
+from kafka_compat.protocol.apis.describe_configs import GROUP_RESOURCE
 from kafka_compat.protocol.apis.describe_quorum import (
     DESCRIBE_QUORUM,
     METADATA_TOPIC,
@@ -53,8 +54,8 @@ from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.features import ELIGIBLE, levels_of
 from raft.net.handlers import serves
 
-BROKER_LOGGER, GROUP = 8, 32
-KINDS = (ResourceKind.TOPIC, ResourceKind.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+BROKER_LOGGER = 8
+KINDS = (ResourceKind.TOPIC, ResourceKind.BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP_RESOURCE)
 """The kinds of resources that Kafka lists. Here no logger, client or group has settings of its own."""
 NO_QUOTAS = "quotas are not implemented: no user and no client is limited"
 

@@ -3,6 +3,9 @@
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.schema import STRING, Message, array, boolean, int8, int16, int32, string
 
+GROUP_RESOURCE = 32
+"""The kind of resource that a group by KIP-848 is."""
+
 
 class DescribeConfigsResource(Message):
     """The resource whose settings are requested: type 2 is a topic, 4 a broker. Null keys mean all settings."""

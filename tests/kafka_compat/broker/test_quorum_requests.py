@@ -10,11 +10,23 @@ from kafka_compat.protocol.apis.client_quotas import (
     QuotaFilter,
     QuotaOperation,
 )
+from kafka_compat.protocol.apis.describe_configs import (
+    DESCRIBE_CONFIGS,
+    GROUP_RESOURCE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
 from kafka_compat.protocol.apis.describe_quorum import (
     DESCRIBE_QUORUM,
     DescribeQuorumRequest,
     QuorumPartition,
     QuorumTopic,
+)
+from kafka_compat.protocol.apis.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS,
+    IncrementalAlterConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
 )
 from kafka_compat.protocol.apis.list_config_resources import LIST_CONFIG_RESOURCES, ListConfigResourcesRequest
 from kafka_compat.protocol.apis.list_groups import LIST_GROUPS, ListGroupsRequest
@@ -29,6 +41,33 @@ NONE = KafkaErrorCode.NONE
 async def list_resources(client: Client, version: int, *kinds: int) -> tuple[int, list[tuple[int, str]]]:
     answer = await client.ask(LIST_CONFIG_RESOURCES, version, ListConfigResourcesRequest(resource_types=kinds))
     return answer.error_code, [(each.resource_type, each.resource_name) for each in answer.config_resources]
+
+
+async def check_group_settings(client: Client) -> None:
+    """Groups have the brokers' settings, with their synonyms; others are refused with the reason."""
+    asked = DescribeConfigsResource(resource_type=GROUP_RESOURCE, resource_name="g", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=(asked,), include_synonyms=True)
+    (described,) = (await client.ask(DESCRIBE_CONFIGS, 4, request)).results
+    assert described.error_code == NONE
+    found = {each.name: (each.value, each.read_only, [one.name for one in each.synonyms]) for each in described.configs}
+    assert found == {
+        "consumer.heartbeat.interval.ms": ("5000", True, ["group.consumer.heartbeat.interval.ms"]),
+        "consumer.session.timeout.ms": ("45000", True, ["group.consumer.session.timeout.ms"]),
+    }
+    no = KafkaErrorCode.INVALID_CONFIG
+    for name, value, operation, error, why in (
+        ("consumer.session.timeout.ms", "45000", 0, NONE, None),
+        ("consumer.session.timeout.ms", None, 1, NONE, None),
+        ("consumer.session.timeout.ms", "6000", 0, no, "give group.consumer.session.timeout.ms when the brokers start"),
+        ("share.session.timeout.ms", "6000", 0, no, "is no setting of groups here"),
+        ("consumer.session.timeout.ms", "1", 2, no, "is not a list"),
+    ):
+        change = IncrementalAlterConfig(name=name, config_operation=operation, value=value)
+        resource = IncrementalAlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name="g", configs=(change,))
+        altered = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        (answer,) = (await client.ask(INCREMENTAL_ALTER_CONFIGS, 1, altered)).responses
+        assert answer.error_code == error
+        assert (why or "") in (answer.error_message or "")
 
 
 async def test_each_broker_describes_the_quorum_as_the_controller_knows_it() -> None:
@@ -80,6 +119,7 @@ async def test_each_broker_describes_the_quorum_as_the_controller_knows_it() -> 
             assert refused.error_code == KafkaErrorCode.INVALID_REQUEST
             assert refused.error_message == "quotas are not implemented: no user and no client is limited"
             assert refused.entity[0].entity_name == "ann"
+            await check_group_settings(client)
             wanted_levels = (("transaction.version", 2), ("group.version", 0), ("kraft.version", 1))
             updates = tuple(FeatureUpdate(feature=name, max_version_level=level) for name, level in wanted_levels)
             found = await client.ask(UPDATE_FEATURES, 1, UpdateFeaturesRequest(feature_updates=updates))
