@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import attrs
 import trio
 
-from jepsen_like.cluster.fault_proxy import Link, Way
+from jepsen_like.cluster.fault_proxy import Line, Link, Way
 from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
-from jepsen_like.port.wires import CLEAR, Address, Condition, Evidence, Pair
+from jepsen_like.port.wires import CLEAR, CLIENTS, Address, Condition, Evidence, Pair, Route
 
 
 @attrs.define(eq=False)
@@ -80,6 +80,25 @@ class FaultNetwork:
             for link in self.links:
                 link.close()
             self._poller.close()
+
+    def lay(self, routes: Iterable[Route]) -> None:
+        """Let these ways lead over lines, for good."""
+        for route in routes:
+            line = Line(route.delay_s, route.bytes_per_s)
+            for pair in route.ways:
+                for way in self._carriers(pair):
+                    way.lay(line)
+        for link in self.links:
+            link.refresh()
+
+    def _carriers(self, pair: Pair) -> tuple[Way, ...]:
+        """The ways of links that carry what one sends to another."""
+        sender, receiver = pair
+        if sender == CLIENTS:
+            return (self.clients[receiver].forward,)
+        if receiver == CLIENTS:
+            return (self.clients[sender].backward,)
+        return self.between[pair].forward, self.between[receiver, sender].backward
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Set the condition of these links from now on. The opposite directions stay as they are.

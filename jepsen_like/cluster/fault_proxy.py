@@ -51,6 +51,23 @@ LINGER_RESET = struct.pack("ii", 1, 0)
 
 
 @attrs.define(eq=False)
+class Line:
+    """A line that several ways lead over: they share its bandwidth."""
+
+    delay_s: float = 0.0
+    bytes_per_s: float = 0.0
+    free_s: float = 0.0
+    """The time at which it has room for the next byte."""
+
+    def due(self, now: float, count: int) -> float:
+        """Returns the time at which a chunk that comes now has passed its narrowest place."""
+        if self.bytes_per_s:
+            self.free_s = max(self.free_s, now) + count / self.bytes_per_s
+            return self.free_s
+        return now
+
+
+@attrs.define(eq=False)
 class Way:
     """One way through a link: how it is, and what it has passed."""
 
@@ -72,24 +89,33 @@ class Way:
     held_bytes: int = 0
     most_held_bytes: int = 0
     refused: int = 0
+    line: Line | None = None
+    """The line that it always leads over, if any."""
+
+    def lay(self, line: Line) -> None:
+        """Lead over this line from now on."""
+        self.line = line
+        self.impose(self.condition)
 
     def impose(self, condition: Condition) -> None:
         """Be so from now on. The link has to be told: `Link.refresh`."""
         self.condition = condition
         self.is_mute = condition.is_cut or condition.is_swallowing
-        self.is_late = condition.is_late
+        self.is_late = condition.is_late or self.line is not None
         self.portion_bytes, self.held_bytes_max, self.free_s = RECEIVE_BYTES, DELAYED_BYTES_MAX, 0.0
-        if condition.bytes_per_s:
-            self.portion_bytes = max(PORTION_BYTES_MIN, int(condition.bytes_per_s * PORTION_S))
-            self.held_bytes_max = max(HELD_BYTES_MIN, int(condition.bytes_per_s * HELD_S))
+        rates = [condition.bytes_per_s, self.line.bytes_per_s if self.line is not None else 0.0]
+        if narrowest := min(filter(None, rates), default=0.0):
+            self.portion_bytes = min(RECEIVE_BYTES, max(PORTION_BYTES_MIN, int(narrowest * PORTION_S)))
+            self.held_bytes_max = min(DELAYED_BYTES_MAX, max(HELD_BYTES_MIN, int(narrowest * HELD_S)))
 
     def due(self, now: float, count: int) -> float:
         """Returns the time at which a chunk that comes now may leave."""
-        condition = self.condition
-        due = now + condition.delay_s + self.rng.uniform(0, condition.jitter_s)
+        condition, passed = self.condition, now
         if condition.bytes_per_s:
-            self.free_s = max(self.free_s, now) + count / condition.bytes_per_s
-            due = max(due, self.free_s + condition.delay_s)
+            passed = self.free_s = max(self.free_s, now) + count / condition.bytes_per_s
+        due = max(passed + condition.delay_s, now + condition.delay_s + self.rng.uniform(0, condition.jitter_s))
+        if self.line is not None:
+            due = max(due, self.line.due(now, count) + condition.delay_s) + self.line.delay_s
         return due
 
     def hold(self, count: int) -> None:

@@ -34,8 +34,7 @@ from jepsen_like.cluster.location import Site
 from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.process import die_with_parent
-from jepsen_like.cluster.switch import CLIENTS
-from jepsen_like.port.wires import Condition, Evidence, Pair
+from jepsen_like.port.wires import CLIENTS, Condition, Evidence, Pair, Route
 
 CLONE_NEWNET = 0x40000000
 TUN_DEVICE = "/dev/net/tun"
@@ -200,6 +199,10 @@ class SwitchedNetwork:
     def __init__(self, requests: socket.socket) -> None:
         self._requests = requests
         requests.settimeout(ANSWER_WITHIN_S)
+
+    def lay(self, routes: Iterable[Route]) -> None:
+        """Let these ways lead over lines, for good."""
+        self._ask(do="lay", routes=[attrs.asdict(route) for route in routes])
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Let these ways be so from now on. The opposite ways stay as they are."""

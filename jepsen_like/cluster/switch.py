@@ -25,9 +25,8 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.port.wires import CLEAR, Condition, Evidence, Pair
+from jepsen_like.port.wires import CLEAR, CLIENTS, Condition, Evidence, Pair, Route
 
-CLIENTS: Final = 0
 IPV4: Final = b"\x08\x00"
 TCP_IN_IPV4: Final = (0x45, 6)
 """First byte of a header without options, and the number of the protocol within."""
@@ -50,6 +49,15 @@ Flow = bytes
 
 
 @attrs.define(eq=False)
+class _Line:
+    """A line that several ways lead over, and share."""
+
+    delay_s: float
+    bytes_per_s: float
+    free_s: float = 0.0
+
+
+@attrs.define(eq=False)
 class _Way:
     """From one port to another, with a condition, and what it has seen since it had one."""
 
@@ -59,6 +67,8 @@ class _Way:
     free_s: float = 0.0
     passed_bytes: int = 0
     packets: dict[str, int] = attrs.Factory(dict)
+    line: "_Line | None" = None
+    """The line that it always leads over, if any."""
 
     def count(self, what: str) -> None:
         self.packets[what] = self.packets.get(what, 0) + 1
@@ -85,6 +95,7 @@ class Switch:
         self._seed = seed
         self._faults = 0
         self._ways: dict[Pair, _Way] = {}
+        self._lines: dict[Pair, _Line] = {}
         self._struck: dict[str, _Struck] = {}
         self._headers: dict[Flow, Frame] = {}
         """The last packet of each direction of each connection, without its payload."""
@@ -145,24 +156,27 @@ class Switch:
         if condition.reorder and rng.random() < condition.reorder:
             way.count("packets held up")
             is_held_up = True
-        if is_held_up and condition.is_late:
+        if (is_held_up and condition.is_late) or way.line is not None:
             for copy in copies:
-                self._hold(way, now, target, copy)
+                self._hold(way, now, target, copy, condition if is_held_up else CLEAR)
             return []
         way.passed_bytes += sum(map(len, copies))
         return [(target, copy) for copy in copies]
 
-    def _hold(self, way: _Way, now: float, target: int, frame: Frame) -> None:
-        condition = way.condition
+    def _hold(self, way: _Way, now: float, target: int, frame: Frame, condition: Condition) -> None:
+        """Let it leave when this condition and the way's line allow."""
         due = now + condition.delay_s + way.rng.uniform(0, condition.jitter_s)
-        if condition.bytes_per_s:
-            ahead_s = max(0.0, way.free_s - now)
-            if ahead_s * condition.bytes_per_s > max(QUEUE_BYTES_MIN, QUEUE_S * condition.bytes_per_s):
-                way.count("packets dropped")
-                return
-            way.free_s = now + ahead_s + len(frame) / condition.bytes_per_s
-            due = max(due, way.free_s + condition.delay_s)
-        if not condition.reorder:
+        line = way.line
+        narrow: list[tuple[_Way | _Line, float]] = [(way, condition.bytes_per_s)] if condition.bytes_per_s else []
+        narrow += [(line, line.bytes_per_s)] if line is not None and line.bytes_per_s else []
+        if any((place.free_s - now) * rate > max(QUEUE_BYTES_MIN, QUEUE_S * rate) for place, rate in narrow):
+            way.count("packets dropped")
+            return
+        for place, rate in narrow:
+            place.free_s = max(place.free_s, now) + len(frame) / rate
+            due = max(due, place.free_s + condition.delay_s)
+        due += line.delay_s if line is not None else 0.0
+        if not way.condition.reorder:
             due = way.last_due = max(due, way.last_due)
         if self._held_bytes + len(frame) > HELD_BYTES_MAX:
             way.count("packets dropped")
@@ -212,6 +226,20 @@ class Switch:
 
     # ---------------------------------------------------------------- what is imposed
 
+    def lay(self, routes: Iterable[Route]) -> None:
+        """Let these ways lead over lines, for good."""
+        for route in routes:
+            line = _Line(route.delay_s, route.bytes_per_s)
+            self._lines |= dict.fromkeys(route.ways, line)
+        self._clear_ways()
+
+    def _clear_ways(self) -> None:
+        """All as they are with nothing imposed: those that lead over lines stay known."""
+        self._ways = {pair: self._new_way(pair) for pair in self._lines}
+
+    def _new_way(self, pair: Pair) -> _Way:
+        return _Way(random.Random(f"{self._seed} {pair} {self._faults}"), line=self._lines.get(pair))
+
     def impose(self, now: float, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int]) -> None:
         """Let these ways be so from now on."""
         for struck in self._strike(now, pairs, clients):
@@ -247,9 +275,9 @@ class Switch:
         self._held.clear()
         self._held_bytes = 0
         self.next_due = math.inf
-        self._ways.clear()
         self._struck.clear()
         self._faults += 1
+        self._clear_ways()
         for flow in tuple(self._torn):
             header = self._headers.pop(flow, None)
             if header is not None:
@@ -281,7 +309,7 @@ class Switch:
                 self._struck[name] = _Struck(name, ways, now)
             for pair in ways:
                 if pair not in self._ways:
-                    self._ways[pair] = _Way(random.Random(f"{self._seed} {pair} {self._faults}"))
+                    self._ways[pair] = self._new_way(pair)
         return [self._struck[name] for name in found]
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import attrs
 
 from jepsen_like.cluster.switch import Sent, Switch
-from jepsen_like.port.wires import Condition
+from jepsen_like.port.wires import Condition, Route
 
 FRAME_BYTES_MAX = 64 * 1024
 BURST = 64
@@ -33,6 +33,9 @@ def answer(switch: Switch, request: dict[str, Any], now: float) -> tuple[Any, Se
     ways = [(int(sender), int(receiver)) for sender, receiver in request.get("pairs", ())]
     clients = [int(node) for node in request.get("clients", ())]
     match request["do"]:
+        case "lay":
+            switch.lay(Route(**{**each, "ways": tuple(map(tuple, each["ways"]))}) for each in request["routes"])
+            return None, []
         case "impose":
             switch.impose(now, Condition(**request["condition"]), ways, clients)
             return None, []

@@ -7,7 +7,7 @@ makes all of them clear again.
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import attrs
 
@@ -21,6 +21,8 @@ def text_of(address: Address) -> str:
 
 Pair = tuple[int, int]
 """From this node to that one."""
+CLIENTS: Final = 0
+"""Stands for all clients where a `Pair` may concern them; no node has this number."""
 
 
 class Network(enum.StrEnum):
@@ -81,6 +83,17 @@ class Condition:
         return ", ".join(words) or "clear"
 
 
+@attrs.frozen(kw_only=True)
+class Route:
+    """A line in one direction that some ways share, whatever is imposed on them: how long it is, and how broad."""
+
+    ways: tuple[Pair, ...]
+    """`CLIENTS` stands for the clients."""
+    delay_s: float = 0.0
+    bytes_per_s: float = 0.0
+    """All of them together; 0 for no bound."""
+
+
 CLEAR = Condition()
 CUT = Condition(is_cut=True)
 
@@ -114,6 +127,9 @@ class Evidence:
 
 class Wires(Protocol):
     """The network of a run."""
+
+    def lay(self, routes: Iterable[Route]) -> None:
+        """Let these ways lead over lines, for good: `heal` leaves them, and what is imposed comes on top."""
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Let these ways be so from now on. The opposite ways stay as they are."""

@@ -1,5 +1,6 @@
 """The proxy keeps its promises about bytes and about the end of a connection."""
 
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,8 +10,8 @@ import pytest
 import trio
 
 from jepsen_like.cluster.fault_network import FaultNetwork
-from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Link
-from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence, Pair
+from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Line, Link, Way
+from jepsen_like.port.wires import CLEAR, CLIENTS, CUT, Condition, Evidence, Pair, Route
 
 SOON_S = 30.0
 QUIET_S = 0.15
@@ -263,6 +264,40 @@ async def test_a_delay_keeps_order_and_no_chunk_comes_early() -> None:
         assert await receive_exactly(far, 3) == b"two"
         assert await receive(far) == b""
         assert await receive(near) == b"back"
+
+
+async def test_a_line_delays_both_links_that_a_way_leads_over_and_stays_when_healed() -> None:
+    async with two_nodes() as net:
+        near, far = await net.connect(1, 2)
+        other_near, other_far = await net.connect(2, 1)
+        client = await net.dial(net.network.clients[1])
+        server = await net.accept(1)
+        net.network.lay([Route(ways=((1, 2), (CLIENTS, 1)), delay_s=0.1)])
+        net.network.impose(Condition(delay_s=600), BOTH)
+        net.network.heal()
+        for sender, receiver, is_late in (
+            (near, far, True),
+            (far, near, False),
+            (other_far, other_near, True),
+            (client, server, True),
+            (server, client, False),
+        ):
+            began = trio.current_time()
+            await sender.send_all(b"x")
+            assert await receive(receiver) == b"x"
+            assert not is_late or trio.current_time() - began >= 0.1
+        assert [net.link(1, 2).forward.is_late, net.link(1, 2).backward.is_late] == [True, False]
+
+
+def test_ways_over_a_line_share_its_bandwidth_behind_what_is_imposed_on_them() -> None:
+    line = Line(delay_s=0.5, bytes_per_s=100.0)
+    one, other = Way(random.Random(1)), Way(random.Random(1))
+    for way in (one, other):
+        way.lay(line)
+    assert one.due(0.0, 100) == 1.5
+    assert other.due(0.0, 100) == 2.5
+    other.impose(Condition(delay_s=1.0))
+    assert other.due(0.0, 100) == 4.5
 
 
 async def test_the_way_of_the_clients_is_cut_apart_from_the_nodes() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from jepsen_like.cluster.switch import (
     ACK,
-    CLIENTS,
     FLAGS_AT,
     HELD_BYTES_MAX,
     IP_AT,
@@ -19,7 +18,7 @@ from jepsen_like.cluster.switch import (
     checksum,
     refusal,
 )
-from jepsen_like.port.wires import CLEAR, CUT, Condition, Evidence
+from jepsen_like.port.wires import CLEAR, CLIENTS, CUT, Condition, Evidence, Route
 
 SEED = 7
 
@@ -97,6 +96,28 @@ def test_a_slow_way_keeps_its_order_and_no_packet_comes_early() -> None:
         came += switch.due(tick / 1000)
         assert len(came) <= max(0, tick - 9)
     assert came == [(2, packet) for packet in packets]
+
+
+def test_a_line_delays_what_leads_over_it_with_all_that_is_imposed_and_when_healed() -> None:
+    switch, packet = Switch(SEED), frame(1, 2, b"x")
+    switch.lay([Route(ways=((1, 2), (CLIENTS, 3)), delay_s=0.01)])
+    for condition, due_s in ((CLEAR, 0.01), (Condition(delay_s=0.02), 0.03), (CUT, None), (CLEAR, 0.01)):
+        switch.impose(0.0, condition, [(1, 2)], ())
+        assert switch.take(0.0, 1, packet) == []
+        assert switch.due((due_s or 1.0) - 0.001) == []
+        assert switch.due(due_s or 1.0) == ([] if due_s is None else [(2, packet)])
+        switch.heal()
+    assert switch.take(0.0, CLIENTS, frame(CLIENTS, 3)) == []
+    assert switch.take(0.0, 2, frame(2, 1)) == [(1, frame(2, 1))]
+
+
+def test_ways_over_a_line_share_its_bandwidth() -> None:
+    switch = Switch(SEED)
+    size = len(frame(1, 3))
+    switch.lay([Route(ways=((1, 3), (2, 3)), bytes_per_s=size)])  # a packet a second
+    switch.take(0.0, 1, frame(1, 3))
+    switch.take(0.0, 2, frame(2, 3))
+    assert [len(switch.due(now)) for now in (0.9, 1.0, 1.9, 2.0)] == [0, 1, 0, 1]
 
 
 def test_what_is_held_leaves_at_once_and_in_order_when_the_way_is_clear() -> None:
