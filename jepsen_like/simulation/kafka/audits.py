@@ -18,6 +18,7 @@ K13 moves                  a replica leaves when all that stay are in sync, or w
                            deletes its copy then, and not before
 K14 transactions           see `transactors`
 K15 offsets in them        see `consumed`
+K16 zones                  replicas chosen by the controller stand in as many zones as can be
 """
 
 from collections import Counter
@@ -142,9 +143,19 @@ class KafkaAudits:
                 truth = self.truths.get(partition)
                 if truth is None:
                     self.truths[partition] = PartitionTruth(state)
+                    self._on_placed(partition, state)
                 else:
                     self._judge(partition, truth.state, state)
                     self._on_decided(partition, truth, state)
+
+    def _on_placed(self, partition: TopicPartition, state: PartitionState) -> None:
+        """The controller chose the replicas of a new partition: they stand in as many zones as there are to choose from."""
+        if self._knobs.zones:
+            usable = {each.rack for each in self.image.brokers.values() if each.active}
+            used = {self._knobs.rack_of(node) for node in state.replicas}
+            if len(used) < min(len(state.replicas), len(usable)):
+                who = f"its replicas {state.replicas} stand in {len(used)} of {len(usable)} zones"
+                self._report("K16", 0, f"{partition}: {who}")
 
     def _on_requested(self, command: AlterConfigs | CreateTopics, content: bytes) -> None:
         if content in self._requests:

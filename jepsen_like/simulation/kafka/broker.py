@@ -643,8 +643,8 @@ class SimulatedBroker(SimulatedProcess):
             self.parts.replicas.step(hosted, LogStartDue(offset, token))
 
 
-def build_settings(knobs: KafkaKnobs) -> Settings:
-    """Returns the settings of every broker of this world."""
+def build_settings(knobs: KafkaKnobs, rack: str | None = None) -> Settings:
+    """Returns the settings of every broker of this world, or of those in a rack."""
     rng = stream(knobs.seed, "settings")
     session_ms = round(knobs.session_s * 1000)
     values: dict[str, object] = {
@@ -671,6 +671,8 @@ def build_settings(knobs: KafkaKnobs) -> Settings:
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 300,
         "offsets.retention.check.interval.ms": 3_600_000,
     }
+    if rack is not None:
+        values["broker.rack"] = rack
     return Settings.from_assignments([f"{name}={value}" for name, value in values.items()])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults
+from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults, with_zones
 
 KAFKA_FAULTS = (
     FaultKind.POWER_CUT,
@@ -109,6 +109,10 @@ class KafkaKnobs(ClientKnobs):
     relapses: float
     """The probability that a starting broker ends, or loses its controller, as it opens its logs or soon after."""
 
+    def rack_of(self, node: int) -> str | None:
+        """broker.rack of a broker: its zone; None in a world without zones."""
+        return f"zone{self.zone_of(node)}" if self.zones else None
+
     @property
     def patience_s(self) -> float:
         """The session of a broker: after so much silence others act."""
@@ -209,7 +213,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
     )
     # Connections keep the order of what they carry: on slower ones no follower could stay in the ISR.
     one_way_max_s = min(drawn.session_s / 12, drawn.lag_s / 6)
-    return attrs.evolve(drawn, delay_s=min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread)))
+    return with_zones(attrs.evolve(drawn, delay_s=min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread))))
 
 
 def _local(rng: random.Random) -> dict[str, Any]:

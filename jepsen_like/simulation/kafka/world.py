@@ -76,8 +76,9 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         brokers: dict[int, SimulatedBroker] = {}
         self.brokers: Mapping[int, SimulatedBroker] = brokers
         self.quorum = ControlQuorum(self, knobs, brokers)
-        settings = build_settings(knobs)
-        brokers.update({node: SimulatedBroker(self, knobs, settings, node, self.quorum) for node in nodes})
+        racks = {node: knobs.rack_of(node) for node in nodes}
+        settings = {rack: build_settings(knobs, rack) for rack in racks.values()}
+        brokers.update({node: SimulatedBroker(self, knobs, settings[racks[node]], node, self.quorum) for node in nodes})
         self.audits = KafkaAudits(knobs, self.brokers, self.report)
         self.audits.on_excuse = self._on_excused
         self.nemesis = KafkaNemesis(self, knobs)
@@ -121,7 +122,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def _first_commands(self) -> Iterator[Command]:
         knobs = self.knobs
         for node, broker in self.brokers.items():
-            yield RegisterBroker(node, broker.incarnation, f"b{node}", 9092)
+            yield RegisterBroker(node, broker.incarnation, f"b{node}", 9092, knobs.rack_of(node))
         for node in self.brokers:
             yield UnfenceBroker(node, node)  # the epoch of a registration is its index
         factor = min(knobs.replication_factor, knobs.nodes)

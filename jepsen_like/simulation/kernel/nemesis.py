@@ -97,6 +97,7 @@ class BrokerNemesis(LinkNemesis[BrokersT], Generic[V, BrokersT]):
         self.trap_send: int | None = None
         self.trap_answer = False
         self._seed = knobs.seed
+        self._zone_of = knobs.zone_of
         self._silence_s = silence_s
         self._wipes = wipes
 
@@ -141,11 +142,25 @@ class BrokerNemesis(LinkNemesis[BrokersT], Generic[V, BrokersT]):
                 for broker in self._victims(rng):
                     self.counts["slow_disks"] += 1
                     broker.slowness = rng.choice((5.0, 20.0))
+            case FaultKind.ZONE_DOWN:
+                self._zone_down(rng)
+            case FaultKind.ZONE_CUT:
+                zone, links = self._zone_of(self._one(rng)), self._world.network.links
+                crossing = [(a, b) for a, b in links if (self._zone_of(a) == zone) != (self._zone_of(b) == zone)]
+                self._cut_links(crossing, rng, f"zone {zone} is cut off:")
             case FaultKind.LOSS_BURST:
                 self.counts["loss_bursts"] += 1
                 self._lose_messages(rng)
             case _:
                 self._strike(fault.kind, rng)
+
+    def _zone_down(self, rng: random.Random) -> None:
+        """All that stands in the zone of a broker loses its power at once, and has it back at once."""
+        self.counts["zones_down"] += 1
+        zone, back_after_s = self._zone_of(self._one(rng)), self._lasts(rng)
+        for broker in list(self._world.brokers.values()):
+            if broker.up and self._zone_of(broker.node) == zone:
+                self._world.cut_power(broker, back_after_s, wipes=False)
 
     def sprung(self, broker: V) -> None:
         """A trap was sprung: the power of this broker fails now."""

@@ -6,6 +6,7 @@ random part of the faults and draws its own weights and moments.
 
 import enum
 from collections.abc import Collection, Sequence
+from typing import TypeVar
 
 import attrs
 
@@ -57,9 +58,19 @@ class FaultKind(enum.Enum):
     """A node stops, and a file, a directory or the whole disk is gone when it starts again."""
     STOPS = "stops"
     """All nodes stop in a drawn order and start in another; meanwhile disks may be damaged, or parts of them vanish."""
+    ZONE_DOWN = "zone_down"
+    """Power is lost on all nodes of a zone at once, and comes back at once."""
+    ZONE_CUT = "zone_cut"
+    """The nodes of a zone are cut off from all others."""
 
 
-BASIC_FAULTS = tuple(kind for kind in FaultKind if kind not in (FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS))
+ZONE_FAULTS = (FaultKind.ZONE_DOWN, FaultKind.ZONE_DOWN, FaultKind.ZONE_CUT)
+"""Drawn for worlds with zones."""
+ZONES_SHARE = 0.1
+"""So many worlds have zones."""
+BASIC_FAULTS = tuple(
+    kind for kind in FaultKind if kind not in (FaultKind.DAMAGE, FaultKind.VANISH, FaultKind.STOPS, *ZONE_FAULTS)
+)
 """The faults of every system that chooses none of its own."""
 TELLING = frozenset({FaultKind.COUP, FaultKind.CUT_IN_FLUSH, FaultKind.CUT_AFTER_SEND})
 """Drawn twice as often: they aim at the moments in which most bugs show."""
@@ -93,13 +104,36 @@ class Knobs:
     faults: tuple[PlannedFault, ...]
     lost: frozenset[tuple[int, int, int]] = frozenset()
     """(from, to, number) of single messages that are lost, counted from 1 on each link; a seed draws none."""
+    zones: int = 0
+    """The nodes stand in so many zones, in turn; 0: there are none."""
     unasked: frozenset[tuple[int, int]] = frozenset()
     """(client, number) of single requests that are not made, counted from 1; a seed draws none."""
+
+    def zone_of(self, node: int) -> int:
+        """The number of a node's zone."""
+        return node % self.zones
 
     @property
     def patience_s(self) -> float:
         """The longest time that a node waits in vain before it acts, a measure for outages and late messages."""
         return 1.0
+
+
+KnobsT = TypeVar("KnobsT", bound=Knobs)
+
+
+def with_zones(knobs: KnobsT) -> KnobsT:
+    """In one of ten worlds, drawn apart, the nodes stand in two or three zones, of which one or two are struck as a whole."""
+    rng = stream(knobs.seed, "zones")
+    if rng.random() >= ZONES_SHARE or knobs.nodes < 2:
+        return knobs
+    zones = min(knobs.nodes, rng.choice((2, 3, 3)))
+    struck = [
+        PlannedFault(rng.uniform(0.05, 0.95) * knobs.safety_s, rng.choice(ZONE_FAULTS), f"zone/{number}")
+        for number in range(rng.choice((1, 1, 2)))
+    ]
+    faults = tuple(sorted((*knobs.faults, *struck), key=lambda fault: fault.at_s))
+    return attrs.evolve(knobs, zones=zones, faults=faults)
 
 
 def draw_faults(

@@ -97,6 +97,10 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
             case FaultKind.LOSS_BURST:
                 self._world.note("the network loses a third of all messages")
                 self._lose_messages(rng)
+            case FaultKind.ZONE_DOWN:
+                self._zone_down(rng)
+            case FaultKind.ZONE_CUT:
+                self._cut_links(self._links_of_zone(rng), rng, "zone_cut cuts")
             case FaultKind.DAMAGE | FaultKind.VANISH | FaultKind.STOPS:
                 raise ValueError(f"{fault.kind.value} is none of the faults of raft")
             case _:
@@ -228,6 +232,23 @@ class SimulatedNemesis(LinkNemesis["RaftWorld"]):
         count = len(live) if rng.random() < 0.5 else min(len(live), len(self._nodes) // 2 + 1)
         for machine in rng.sample(live, count):
             self._world.cut_power(machine, self._outage_s(rng))
+
+    def _zone_down(self, rng: random.Random) -> None:
+        first, back_after_s = self._one(rng), self._outage_s(rng)
+        if first is None:
+            return
+        self.counts["zones_down"] += 1
+        zone = self._knobs.zone_of(first.node_id)
+        for machine in self._live():
+            if self._knobs.zone_of(machine.node_id) == zone:
+                self._world.cut_power(machine, back_after_s)
+
+    def _links_of_zone(self, rng: random.Random) -> list[Link[NodeId]]:
+        first, zone_of = self._one(rng), self._knobs.zone_of
+        if first is None:
+            return []
+        zone = zone_of(first.node_id)
+        return [(a, b) for a, b in self._world.network.links if (zone_of(a) == zone) != (zone_of(b) == zone)]
 
     def _pause(self, rng: random.Random) -> None:
         timers_first = rng.random() < 0.5

@@ -10,7 +10,7 @@ import random
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults
+from jepsen_like.simulation.kernel.swarm import Knobs, draw_faults, with_zones
 from log.policy import FlushPolicy
 from raft.config import RaftConfig
 
@@ -164,7 +164,7 @@ def draw(seed: int) -> RaftKnobs:
         rot=rng.choice((0.0, 0.0, 0.25, 0.7)),
         faults=draw_faults(seed, safety_s),
     )
-    return _with_page_cache(_with_changes(_with_trims(_with_vanishes(_with_driver(knobs)))))
+    return with_zones(_with_page_cache(_with_changes(_with_trims(_with_vanishes(_with_driver(knobs))))))
 
 
 def _with_driver(knobs: RaftKnobs) -> RaftKnobs:

@@ -6,7 +6,7 @@ from typing import Any
 import attrs
 
 from jepsen_like.simulation.kernel.streams import stream
-from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults
+from jepsen_like.simulation.kernel.swarm import FaultKind, Knobs, draw_faults, with_zones
 from rocketmq_compat.replication.model import MASTER_ID, ReplicationConfig
 
 ROCKETMQ_FAULTS = (
@@ -231,7 +231,7 @@ ROCKETMQ_CALM = RocketmqKnobs(
 
 def draw_rocketmq(seed: int) -> RocketmqKnobs:
     """The broker group of `seed`: one of fixed roles, or a raft group."""
-    return draw_raft_group(seed) if stream(seed, "mode").random() < RAFT_SHARE else draw_fixed_roles(seed)
+    return with_zones(draw_raft_group(seed) if stream(seed, "mode").random() < RAFT_SHARE else draw_fixed_roles(seed))
 
 
 def draw_raft_group(seed: int) -> RocketmqKnobs:
