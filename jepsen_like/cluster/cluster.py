@@ -32,6 +32,7 @@ from jepsen_like.port.observations import (
 )
 from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.port.wires import Address, Network, Pair, Wires
+from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import ClusterPapers
@@ -94,6 +95,11 @@ class Cluster:
         return self._site.advertised
 
     @property
+    def zones(self) -> ZoneMap:
+        """Returns the zones in which its members and clients stand."""
+        return self._site.zones
+
+    @property
     def cluster_id(self) -> str:
         """The id that its clients must name."""
         return self.access.cluster_id
@@ -102,6 +108,12 @@ class Cluster:
     def targets(self) -> tuple[int, ...]:
         """The nodes that faults choose from: those that hold data."""
         return tuple(member.id for member in self.members.values() if member.holds_data)
+
+    @property
+    def entrances(self) -> dict[int, Address]:
+        """The addresses given to clients to begin at: of the members that hold no data, if there are any, else of all."""
+        without_data = [member.id for member in self.members.values() if not member.holds_data]
+        return {node: self.advertised[node] for node in without_data or self.members}
 
     def can_answer(self, node: int) -> bool:
         """Returns True if a node neither ended nor stands still."""
@@ -189,6 +201,12 @@ class Cluster:
         await self.restart(self.nodes)
 
     # ---------------------------------------------------------------- what the nodes answer
+
+    async def find_misplaced(self) -> list[str]:
+        """Returns a sentence for each scope whose copies do not stand in the zones that the rule of placement demands."""
+        return self.zones.find_misplaced(
+            {scope: await self.control.copies(scope) for scope in await self.control.leaders()}
+        )
 
     async def try_ways(self, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> dict[str, str]:
         """Ask a question through each of these ways, as they are now. Returns what became of it, by way.
@@ -285,6 +303,7 @@ async def open_cluster(
     network: Network = Network.PROXIES,
     seed: int = 0,
     tls: bool = False,
+    zones: ZonePlan = NO_ZONES,
     doors: ClientDoors = ON_LOOPBACK,
 ) -> AsyncIterator[Cluster]:
     """Start the processes of `system`, each with `directory`/<id> for its data, events and errors; stop them at the
@@ -294,9 +313,10 @@ async def open_cluster(
     enter through `doors`, which only a network of proxies can have elsewhere.
 
     Raises `CannotListen`; `NodeDidNotStart` (in an exception group) if one does not come up; `NoVolumes` or `NoLibrary` if `needs`
-    cannot be met. No process, no port and no mount is left behind.
+    cannot be met; `WrongZones` if the members do not fit into `zones`. No process, no port and no mount is left behind.
     """
-    members = system.members(nodes)
+    members = system.members_in_zones(nodes, zones.count)
+    stand = zones_of(zones, mode, members)
     ids = [member.id for member in members]
     roles, starts, turns = list[RoleSeen](), list[StartSeen](), list[TurnSeen]()
 
@@ -320,7 +340,9 @@ async def open_cluster(
     directories = {node: directory / str(node) for node in ids}
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
-        site = await stack.enter_async_context(_open_site(network, ids, seed, doors))
+        opened = await stack.enter_async_context(_open_site(network, ids, seed, doors))
+        site = attrs.evolve(opened, zones=stand)
+        site.wires.lay(stand.routes())
         papers = _certify(directory / TLS_DIRECTORY, site) if tls else None
         access = Access(cluster_id, system.keep_secret(directory), papers.client if papers else None)
         keys = Keys(access.secret, system.secret_steps(), papers)
@@ -338,6 +360,7 @@ async def open_cluster(
                 secret=access.secret,
                 tls=papers.nodes[node] if papers else None,
                 boot_id=machine.boot_id,
+                zone=stand.zone_of(node),
             )
             processes[node] = NodeProcess(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
@@ -356,6 +379,12 @@ async def open_cluster(
             finally:
                 # Cancelling the readers of the nodes kills what still runs.
                 nursery.cancel_scope.cancel()
+
+
+def zones_of(plan: ZonePlan, mode: Mode, members: Iterable[Member]) -> ZoneMap:
+    """Returns the zones of a cluster with these members. Raises `WrongZones` if they do not fit."""
+    with_data = [member.id for member in members if member.holds_data]
+    return plan.settle(mode.groups(with_data), [member.id for member in members if not member.holds_data])
 
 
 def _certify(directory: Path, site: Site) -> "ClusterPapers":

@@ -9,6 +9,7 @@ import trio
 from jepsen_like.cluster.fault_network import FaultNetwork
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.port.wires import Address, Pair, Wires
+from jepsen_like.port.zones import NOWHERE, ZoneMap
 
 
 def _nothing() -> None:
@@ -61,6 +62,7 @@ class Site:
     """For the harness: STATUS and dumps."""
     through: Mapping[Pair, Address]
     """For the harness: how it reaches the second of a pair by the ways between both, with what faults make of them."""
+    zones: ZoneMap = NOWHERE
     enter: Mapping[int, Callable[[], None]] = {}
     """The first step of a node's process, which puts it where it belongs: runs between fork and exec."""
 

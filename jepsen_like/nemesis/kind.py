@@ -45,6 +45,7 @@ class Here:
 
     nodes: int
     network: Network = Network.PROXIES
+    zones: int = 0
 
 
 class Withheld(Exception):
@@ -76,6 +77,8 @@ class NemesisKind(abc.ABC):
     damaged before have caught up, so that they never are more than a minority."""
     is_alone: ClassVar[bool] = False
     """True if nothing else may be broken while it holds."""
+    takes_zones: ClassVar[bool] = False
+    """True if it can be asked for with the target `zone`."""
     takes_down: ClassVar[bool] = False
     """True if the nodes it hits cannot serve while it holds."""
     drawn_as: ClassVar[DrawnAs | None] = None
@@ -122,7 +125,19 @@ class MachineKind(NemesisKind):
 
     def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
         """So many nodes."""
-        return ResolvedTarget(processes(rng, target, nodes, leader), seed=rng.getrandbits(32))
+        hit = processes(rng, target, nodes, leader)
+        return ResolvedTarget(hit, seed=rng.getrandbits(32), whole_zone=target is Target.ZONE)
+
+    async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
+        """All that stands in the zone, where one is meant."""
+        return in_whole_zone(cluster, hit) if hit.whole_zone else hit
+
+
+def in_whole_zone(cluster: Cluster, hit: ResolvedTarget) -> ResolvedTarget:
+    """Returns all that stands in the zones of the nodes that are hit. Raises `Withheld` in a cluster without zones."""
+    if not cluster.zones.names:
+        raise Withheld("the cluster has no zones; start it with --zones 3")
+    return attrs.evolve(hit, nodes=cluster.zones.whole(hit.nodes))
 
 
 def look_at(cluster: Cluster, nodes: Sequence[int]) -> Seen:

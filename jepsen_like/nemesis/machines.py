@@ -30,6 +30,7 @@ class Power(MachineKind):
     name: ClassVar[str] = "power"
     serves_within_s: ClassVar[float] = 15.0
     reach: ClassVar[Reach] = Reach.UNFLUSHED
+    takes_zones: ClassVar[bool] = True
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.POWER})

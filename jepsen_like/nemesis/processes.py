@@ -15,6 +15,7 @@ class ProcessKind(MachineKind):
     """A fault of whole processes."""
 
     targets: ClassVar[tuple[Target, ...]] = (Target.ONE, Target.MINORITY, Target.MAJORITY, Target.ALL)
+    takes_zones: ClassVar[bool] = True
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
 
@@ -71,6 +72,7 @@ class DiskLost(ProcessKind):
     serves_within_s: ClassVar[float] = 20.0
     """All that another node holds is copied to the node."""
     reach: ClassVar[Reach] = Reach.DISK
+    takes_zones: ClassVar[bool] = False
     damages: ClassVar[bool] = True
 
 

@@ -12,6 +12,7 @@ from jepsen_like.nemesis.links import Flapping, HalfOpen, Partition, Reset, Shri
 from jepsen_like.nemesis.machines import ClockDrift, ClockJump, Power
 from jepsen_like.nemesis.packets import Corrupt, Duplicate, PacketLoss, Reorder
 from jepsen_like.nemesis.processes import Kill, Pause, PromoteByHand, Restart, Wipe, WipeMaster
+from jepsen_like.nemesis.zones import ZoneCut, ZoneDown, ZoneSlow
 
 _KINDS: Final[tuple[type[NemesisKind], ...]] = (
     *(Kill, Pause, Restart),
@@ -20,6 +21,7 @@ _KINDS: Final[tuple[type[NemesisKind], ...]] = (
     *(Power, ClockJump, ClockDrift),
     *(DiskSlow, DiskShort, DiskFull, DiskError, DamagedFiles, Vanished),
     *(Wipe, PromoteByHand, WipeMaster, ShrinkIsr),
+    *(ZoneDown, ZoneCut, ZoneSlow),
     Rotate,
 )
 KINDS: Final[Kinds] = MappingProxyType({kind.name: kind() for kind in _KINDS})

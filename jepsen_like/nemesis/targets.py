@@ -28,6 +28,8 @@ class Target(enum.StrEnum):
     BRIDGE = "bridge"
     RING = "ring"
     """Every node sees a majority, no two the same. Three nodes have no such ring, and get a bridge."""
+    ZONE = "zone"
+    """All that stands in one zone of the cluster."""
 
 
 class Lane(enum.StrEnum):
@@ -56,6 +58,8 @@ class ResolvedTarget:
     """The scope whose leader was meant, for a fault to which that matters."""
     harmed: tuple[int, ...] = ()
     """The nodes whose disks are touched, where those are not all that are hit."""
+    whole_zone: bool = False
+    """True while `nodes` stand for all that is in their zones."""
 
     @property
     def damaged(self) -> tuple[int, ...]:
@@ -76,7 +80,7 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
     match target:
         case Target.LEADER:
             return (leader,)
-        case Target.ONE:
+        case Target.ONE | Target.ZONE:  # any node of the zone stands for it
             return (rng.choice(nodes),)
         case Target.MINORITY:
             return tuple(sorted(rng.sample(nodes, max(1, minority))))
@@ -117,7 +121,7 @@ def _draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader
             return ResolvedTarget((bridge,), both_ways(sides[:half], sides[half:]))
         case Target.RING:
             return _ring(rng, nodes) if len(nodes) > 3 else _draw_parts(rng, Target.BRIDGE, nodes, leader)
-        case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL:
+        case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL | Target.ZONE:
             raise ValueError(f"{target} is about processes, not links")
         case _:
             assert_never(target)

@@ -131,6 +131,8 @@ class ProcessPlan:
     """This process's files; with them all connections speak TLS."""
     boot_id: str = ""
     """Of the machine since its power came last; with another one, what was not flushed may be gone."""
+    zone: str = ""
+    """The zone in which it stands; empty in a cluster without zones."""
 
 
 @attrs.frozen
@@ -320,7 +322,10 @@ class System(abc.ABC):
         return None
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
-        """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints."""
+        """Returns what a client needs to reach the cluster, as `name=value`: the line that `up` prints.
+
+        `addresses` are those of the members that hold no data, if there are any: the entrances of the cluster; else all.
+        """
         return "nodes=" + ",".join(text_of(address) for _, address in sorted(addresses.items()))
 
     @abc.abstractmethod
@@ -334,6 +339,10 @@ class System(abc.ABC):
     def members(self, nodes: int) -> tuple[Member, ...]:
         """The processes of a cluster with this many nodes, in the order in which they are started."""
         return tuple(Member(node, self.member_role) for node in range(1, nodes + 1))
+
+    def members_in_zones(self, nodes: int, zones: int) -> tuple[Member, ...]:
+        """The same of a cluster in so many zones: of what holds no data there may be one in each."""
+        return self.members(nodes)
 
     def keep_secret(self, directory: Path) -> Path | None:
         """Returns the file by which the processes of the cluster in `directory` know each other, made if it is missing.

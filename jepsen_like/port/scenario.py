@@ -10,6 +10,7 @@ import enum
 import attrs
 
 from jepsen_like.nemesis.schedule import Fault
+from jepsen_like.port.zones import NO_ZONES, ZonePlan
 
 
 class Shows(enum.Enum):
@@ -23,6 +24,11 @@ class Shows(enum.Enum):
     GROUPS_GO_ON = "groups and plain reads go on while the broker is down"
     CONSUMERS_GO_ON = "consumers are given messages while the master is down"
     CONSUMERS_WAIT = "consumers are given nothing until the master is back"
+    ZONE_SURVIVED = "the rest serves while the zone is down, and nothing that was acknowledged is lost"
+    STOPS_WITH_ZONE = "nothing is acknowledged until the zone is back, and nothing that was acknowledged is lost"
+    LOST_WITH_ZONE = (
+        "nothing is acknowledged until the zone is back, and acknowledged records are lost, as the mode allows"
+    )
     WRITES_WAIT_IN_ORDER = "keys wait for their master, and every key keeps its order"
     WRITES_GO_ON_OUT_OF_ORDER = "keys go to other queues while their master is down, and some lose their order"
 
@@ -41,6 +47,9 @@ class Trial:
     """As `--replication` names it; empty: the system's first."""
     workload: str = ""
     """As `--workload` names it; empty: that of the scenario."""
+    zones: ZonePlan = NO_ZONES
+    nodes: int = 0
+    """The number of nodes; 0: that of the scenario."""
 
 
 @attrs.frozen(kw_only=True)

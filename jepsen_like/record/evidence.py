@@ -29,7 +29,9 @@ from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.nemesis.zones import InZone, ZoneCut
 from jepsen_like.port.observations import LEADER, RoleSeen
+from jepsen_like.port.zones import NOWHERE, ZoneMap
 from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.recovery_time import Writes, recovery, unbroken_s
 from jepsen_like.record.results import CheckResult
@@ -55,7 +57,7 @@ PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
     "kill": (GONE, "gone"),
     "restart": (GONE, "gone"),
     "pause": (STOPPED, "stopped"),
-    "power": (POWERLESS, "gone with its power"),
+    **dict.fromkeys(("power", "zone-down"), (POWERLESS, "gone with its power")),
 }
 PARTITION = "partition"
 LEADER_KINDS = (*PROCESS_PROOFS, PARTITION)
@@ -67,10 +69,18 @@ PACES = 3
 
 
 def of_faults(
-    faults: Sequence[FaultRecord], roles: Sequence[RoleSeen], nodes: Sequence[int], kinds: Sequence[str]
+    faults: Sequence[FaultRecord],
+    roles: Sequence[RoleSeen],
+    nodes: Sequence[int],
+    kinds: Sequence[str],
+    zones: ZoneMap = NOWHERE,
 ) -> list[str]:
     """Returns doubts about the faults of a run that was to have these `kinds`; none for one that had them all."""
-    told = [(fault, doubt) for fault in faults for doubt in [*_of(fault, roles, nodes), *_not_undone(fault, faults)]]
+    told = [
+        (fault, doubt)
+        for fault in faults
+        for doubt in [*_of(fault, roles, nodes), *_misses_zone(fault, zones), *_not_undone(fault, faults)]
+    ]
     led = {fault.kind for fault in faults if fault.target in (Target.LEADER, Target.ALL)}
     return [
         *(f"fault {fault.id} ({fault.kind} {fault.target}): {doubt}" for fault, doubt in told),
@@ -106,10 +116,14 @@ def _leaders_at(t_ns: int, roles: Sequence[RoleSeen], scopes: Sequence[str]) -> 
 def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> list[str]:
     if fault.kind in PROCESS_PROOFS:
         doubts = _of_processes(fault)
+        doubts += [doubt for doubt in _of_links(fault, "half-open") if fault.links]
     elif fault.kind in CONTENT_KINDS:
         doubts = _of_contents(fault)
     elif fault.kind == PARTITION:
         doubts = _of_cuts(fault, nodes)
+    elif fault.kind == ZoneCut.name:
+        doubts = [] if fault.links else ["it cut no way"]
+        doubts += _passing(fault)
     elif isinstance(kind := KINDS.get(fault.kind), LinkKind):
         doubts = _of_links(fault, kind.shows)
     elif fault.kind == Rotate.name:
@@ -143,8 +157,7 @@ def _of_contents(fault: FaultRecord) -> list[str]:
 def _of_cuts(fault: FaultRecord, nodes: Sequence[int]) -> list[str]:
     if not fault.links:
         return ["it cut no way"]
-    seen = {way: fault.observed.get(way, "nothing was seen of it") for way in fault.links}
-    doubts = [f"{way} was not cut: {text}" for way, text in seen.items() if not NOTHING_PASSED.match(text)]
+    doubts = _passing(fault)
     cut = set(fault.links)
     one_way = [way for way in fault.links if "client" not in way and _opposite(way) not in cut]
     if one_way and fault.target != Target.ONE_WAY:
@@ -152,6 +165,30 @@ def _of_cuts(fault: FaultRecord, nodes: Sequence[int]) -> list[str]:
     if fault.target == Target.LEADER:
         around = {f"{fault.leader}>{node}" for node in nodes if node != fault.leader}
         doubts += [f"{way} was open" for way in sorted(around - cut)]
+    return doubts
+
+
+def _passing(fault: FaultRecord) -> list[str]:
+    """Returns a doubt for each way of a cut that something passed."""
+    seen = {way: fault.observed.get(way, NOTHING_SEEN) for way in fault.links}
+    return [f"{way} was not cut: {text}" for way, text in seen.items() if not NOTHING_PASSED.match(text)]
+
+
+def _misses_zone(fault: FaultRecord, zones: ZoneMap) -> list[str]:
+    """Returns why a fault of a zone did not hit all that stands in it, and every way that it is about; nothing if it did."""
+    kind = KINDS.get(fault.kind)
+    if not isinstance(kind, InZone) and fault.target != Target.ZONE:
+        return []
+    if not fault.nodes or not zones.of.keys() >= set(fault.nodes):
+        return ["it hit no zone"]
+    hit = sorted({zones.zone_of(node) for node in fault.nodes})
+    doubts = [] if len(hit) == 1 else [f"it hit zones {', '.join(hit)}, not one"]
+    if missed := set(zones.whole(fault.nodes)) - set(fault.nodes):
+        doubts.append(f"{_names(sorted(missed))} of zone {hit[0]} went on")
+    if isinstance(kind, InZone):
+        pairs, clients = zones.border(fault.nodes)
+        ways = {*(f"{one}>{other}" for one, other in pairs), *(f"client>{node}" for node in clients)}
+        doubts += [f"{way} leads out of zone {hit[0]} and was left" for way in sorted(ways - set(fault.links))]
     return doubts
 
 
@@ -230,7 +267,10 @@ def _opposite(way: str) -> str:
 
 def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
     """Why the nodes that were hit are not those that the target means."""
-    if fault.target == Target.LEADER and set(fault.nodes) != {fault.leader}:
+    is_of_zone = isinstance(KINDS.get(fault.kind), InZone)
+    if fault.target == Target.LEADER and is_of_zone and fault.leader not in fault.nodes:
+        return f"it hit {_names(fault.nodes)}, and n{fault.leader} led in another zone"
+    if fault.target == Target.LEADER and not is_of_zone and set(fault.nodes) != {fault.leader}:
         return f"it hit {_names(fault.nodes)}, and n{fault.leader} led"
     if fault.kind == PARTITION:
         return None

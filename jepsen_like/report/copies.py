@@ -24,7 +24,8 @@ def copies_picture(found: RunFindings, group: CopyGroup) -> Markup:
     for place, copy in enumerate(group.copies):
         covered = [fault.begin_s for fault in found.faults if copy.node in fault.nodes and drawn_as(fault.kind)]
         parts += _roles(copy, place, covered, x, top)
-        parts += held_spans(found.faults, copy.node, x, top, ROLE_HEIGHT)
+        own = [fault for fault in found.faults if copy.node in fault.nodes]
+        parts += held_spans(own, f"n{copy.node}", x, top, ROLE_HEIGHT)
         top += ROLE_HEIGHT + ROLE_GAP
     top += 8
     parts += _ends(group, x, top)

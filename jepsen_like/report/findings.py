@@ -228,6 +228,12 @@ class RunFindings:
         return tuple(sorted(named | set(range(1, count + 1) if isinstance(count, int) else ())))
 
     @property
+    def zones(self) -> dict[str, tuple[int, ...]]:
+        """The members of each zone, by name; none of a run without zones."""
+        zones = self.test.get("zones") or {}
+        return {str(name): tuple(map(int, members)) for name, members in dict(zones.get("members") or {}).items()}
+
+    @property
     def is_loss_allowed(self) -> bool:
         """Returns True if something acknowledged was lost, all of it as the mode allows."""
         allowed = count(self.results.lost_allowed)

@@ -48,19 +48,22 @@ class Layout:
     strip: float
     latency: float
     lanes: float
+    zones: float
     axis: float
     height: float
 
     @classmethod
-    def of(cls, label_rows: int, nodes: int) -> "Layout":
-        """Stack the panels for so many rows of fault labels and so many nodes."""
+    def of(cls, label_rows: int, nodes: int, zones: int = 0) -> "Layout":
+        """Stack the panels for so many rows of fault labels, so many nodes and so many zones."""
         labels = 4.0
         rate = labels + label_rows * LABEL_HEIGHT + 22
         strip = rate + RATE_HEIGHT + 10
         latency = strip + STRIP_HEIGHT + GAP
         lanes = latency + LATENCY_HEIGHT + GAP
-        axis = lanes + nodes * LANE_HEIGHT + 4
-        return cls(labels, rate, strip, latency, lanes, axis, axis + 22)
+        end = lanes + nodes * LANE_HEIGHT
+        below = end + (GAP if zones else 0)
+        axis = below + zones * LANE_HEIGHT + 4
+        return cls(labels, rate, strip, latency, lanes, below, axis, axis + 22)
 
 
 def overview(found: RunFindings) -> Markup:
@@ -68,7 +71,7 @@ def overview(found: RunFindings) -> Markup:
     series = found.series.thin(BUCKETS_MAX)
     x = Scale(0.0, found.end_s, LEFT, WIDTH - RIGHT)
     rows = label_rows(found.faults, x)
-    layout = Layout.of(max(rows.values(), default=-1) + 1, len(found.nodes))
+    layout = Layout.of(max(rows.values(), default=-1) + 1, len(found.nodes), len(found.zones))
     return element(
         "svg",
         *hatches(loss_class(found)),
@@ -78,6 +81,7 @@ def overview(found: RunFindings) -> Markup:
         *availability_strip(found.series, x, layout, loss_class(found)),
         *latency_panel(series, x, layout),
         *lanes(found, x, layout),
+        *zone_lanes(found, x, layout),
         *lost_spans(found, x, layout),
         *culprits(found.violations, x, layout),
         element("line", id="cursor", x1=0, x2=0, y1=layout.rate, y2=layout.axis, visibility="hidden"),
@@ -367,19 +371,39 @@ def lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
             held = (fault.begin_s for fault in found.faults if node in fault.nodes and fault.begin_s > change.at_s)
             seen_until = min(min(held, default=until), until)
             yield from role_span(change, until, seen_until, x, top, height)
-        yield from held_spans(found.faults, node, x, top, height)
+        yield from held_spans([fault for fault in found.faults if node in fault.nodes], f"n{node}", x, top, height)
 
 
-def held_spans(faults: Iterable[ShownFault], node: int, x: Scale, top: float, height: float) -> Iterable[Markup]:
-    """Yields what faults made of one node, as hatches over its lane: down, paused, cut off."""
+def zone_lanes(found: RunFindings, x: Scale, layout: Layout) -> Iterable[Markup]:
+    """A lane for each zone: when one of its nodes led, and as a hatch what a fault made of all that stands in it."""
+    if found.zones:
+        yield panel_title("zones: where the leader stood, and what was done to them", layout.zones)
+    ends_s = {node: [change.at_s for change in found.roles if change.node == node] for node in found.nodes}
+    for place, (zone, members) in enumerate(found.zones.items()):
+        top = layout.zones + place * LANE_HEIGHT
+        height = LANE_HEIGHT - 5
+        yield element("text", f"zone {zone}", class_="lane-name", x=LEFT - 8, y=top + 13, text_anchor="end")
+        names = ", ".join(f"n{node}" for node in members) or "no node"
+        lane = {"x": LEFT, "y": top, "width": WIDTH - RIGHT - LEFT, "height": height}
+        yield element("rect", element("title", f"zone {zone}: {names}"), class_="lane", rx=2, **lane)
+        for change in found.roles:
+            if change.node in members and change.role == "leader":
+                until = min((at for at in ends_s[change.node] if at > change.at_s), default=x.high)
+                yield from role_span(change, until, until, x, top, height)
+        whole = [fault for fault in found.faults if members and set(members) <= set(fault.nodes)]
+        yield from held_spans(whole, f"zone {zone}", x, top, height)
+
+
+def held_spans(faults: Iterable[ShownFault], whom: str, x: Scale, top: float, height: float) -> Iterable[Markup]:
+    """Yields what these faults made of a node or a zone, as hatches over its lane: down, paused, cut off."""
     for fault in faults:
         state = drawn_as(fault.kind)
-        if node in fault.nodes and state is not None:
+        if state is not None:
             left = x(fault.begin_s)
             width = max(x(x.high if fault.end_s is None else fault.end_s) - left, 2.0)
             shape = {"x": left, "y": top, "width": width, "height": height}
             yield element(
-                "rect", element("title", f"n{node} {state}: {fault_story(fault)}"), class_=f"held {state}", **shape
+                "rect", element("title", f"{whom} {state}: {fault_story(fault)}"), class_=f"held {state}", **shape
             )
             yield element("rect", class_="hatched", fill=f"url(#hatch-{state})", **shape)
             if width > (len(state) + 1) * LETTER_WIDTH:

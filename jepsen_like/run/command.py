@@ -42,6 +42,7 @@ from jepsen_like.nemesis.schedule import needed_s
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
 from jepsen_like.port.wires import Network
+from jepsen_like.port.zones import OUTSIDE, Placement, ZonePlan
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.allowed import of_partitions
 from jepsen_like.record.attempts import Attempts
@@ -53,6 +54,7 @@ from jepsen_like.report import render_report
 from jepsen_like.run.exercise import RunPlan, exercise
 from jepsen_like.run.options import (
     ALL_NEMESES,
+    BYTES_PER_MIB,
     NO_NEMESIS,
     choose,
     directory_option,
@@ -63,6 +65,8 @@ from jepsen_like.run.options import (
     system_option,
     tls_option,
     unless_given,
+    zone_options,
+    zones_fit,
 )
 from jepsen_like.run.results import Observed, build_results
 
@@ -130,6 +134,7 @@ def engine_for(*, quick: bool) -> Engine:
     "How nodes are connected: proxies = through TCP forwarders; namespaces = through a packet switch, as root."
 )
 @tls_option
+@zone_options
 @click.option(
     "--workload",
     default=None,
@@ -160,6 +165,7 @@ def run(
     kinds: tuple[str, ...],
     network: str,
     tls: bool,
+    zones: ZonePlan,
     workload: str | None,
     settings: tuple[str, ...],
     seed: int | None,
@@ -171,7 +177,7 @@ def run(
 
     Exit status 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
-    here = Here(nodes, Network(network))
+    here = Here(nodes, Network(network), zones.count)
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
     kinds = choose(kinds, here, system.refused)
@@ -185,6 +191,7 @@ def run(
         kinds=kinds,
         network=here.network,
         tls=tls,
+        zones=zones,
         workload=one_of("--workload", workload, tuple(system.workloads)),
         settings=(*settings_for(system, kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
@@ -260,6 +267,7 @@ def validate(plan: RunPlan) -> Mode:
         raise click.UsageError(str(error)) from error
     except ValueError as error:
         raise click.UsageError(f"--duration: {error}") from error
+    zones_fit(plan.zones, plan.of_system(), mode, plan.nodes)
     if (reason := mode.refusal(plan.model, plan.kinds)) is not None:
         raise click.UsageError(reason)
     return mode
@@ -284,6 +292,7 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
     words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
     words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
     words += ["--tls"] if plan.tls else []
+    words += zone_words(plan.zones)
     words += ["--workload", plan.workload, "--concurrency", str(plan.concurrency)]
     words += ["--rate", f"{plan.rate:g}"] if plan.rate else []
     for setting in plan.settings:
@@ -291,6 +300,17 @@ def reproduction(plan: RunPlan, *, quick: bool) -> str:
     words += ["--seed", str(plan.seed)]
     words += ["--quick"] if quick else []
     return shlex.join(words)
+
+
+def zone_words(zones: ZonePlan) -> list[str]:
+    """The options that plan these zones."""
+    if not zones.count:
+        return []
+    words = ["--zones", zones.text]
+    words += ["--placement", zones.placement.value] if zones.placement is not Placement.SPREAD else []
+    words += ["--client-zone", zones.clients] if zones.clients != OUTSIDE else []
+    words += ["--zone-delay", f"{zones.delay_s * 1e3:g}ms"] if zones.delay_s else []
+    return words + (["--zone-bandwidth", f"{zones.bytes_per_s / BYTES_PER_MIB:g}"] if zones.bytes_per_s else [])
 
 
 def check_of(plan: RunPlan, directory: Path, engine: Engine) -> str:
@@ -351,6 +371,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "nemesis": list(plan.kinds),
         "network": plan.network.value,
         "tls": plan.tls,
+        **({"zones": zones.as_json()} if (zones := plan.settle_zones(mode)).names else {}),
         "workload": plan.workload,
         "settings": dict(mode.settings),
         **plan.of_system().describe(mode, plan.workload),
@@ -419,7 +440,8 @@ def check_results(
         # The recorder's fault, so the run decides nothing; `evidence` names the operations.
         findings = Findings(undecided=(Undecided(NONE, str(error)),))
         verdict = Verdict(model=plan.model, engine=engine, findings=findings, unchecked=frozenset(Check))
-    results = build_results(verdict.as_json(), Attempts.read(directory / "history.parquet"), observed)
+    attempts = Attempts.read(directory / "history.parquet")
+    results = build_results(verdict.as_json(), attempts, observed, plan.settle_zones(mode))
     stalls = stalls_of(directory / "history.parquet", test, observed.load_ended_ns)
     silences = silences_of(directory / "history.parquet", test, observed.load_ended_ns)
     return attrs.evolve(

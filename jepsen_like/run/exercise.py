@@ -14,7 +14,7 @@ import trio
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.cli import first_cause
-from jepsen_like.cluster.cluster import Cluster, open_cluster
+from jepsen_like.cluster.cluster import Cluster, open_cluster, zones_of
 from jepsen_like.cluster.machine import Need
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.nemesis.nemesis import Nemesis
@@ -23,6 +23,7 @@ from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System
 from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
+from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, show
@@ -53,6 +54,7 @@ class RunPlan:
     kinds: tuple[str, ...]
     network: Network = Network.PROXIES
     tls: bool = False
+    zones: ZonePlan = NO_ZONES
     workload: str
     settings: tuple[str, ...]
     seed: int
@@ -75,6 +77,10 @@ class RunPlan:
     def mode(self) -> Mode:
         """Returns what it is set to. Raises `WrongMode`."""
         return self.of_system().configure(self.settings, self.replication).on(self.nodes)
+
+    def settle_zones(self, mode: Mode) -> ZoneMap:
+        """Returns who stands in which zone. Raises `WrongZones` if they do not fit."""
+        return zones_of(self.zones, mode, self.of_system().members_in_zones(self.nodes, self.zones.count))
 
     @property
     def model(self) -> Model:
@@ -121,12 +127,15 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             network=plan.network,
             seed=plan.seed,
             tls=plan.tls,
+            zones=plan.zones,
         ) as cluster:
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
             await cluster.control.prepare(cluster.mode, plan.workload, within_s=PREPARED_WITHIN_S)
             leader = await cluster.leader(within_s=LEADER_WITHIN_S) or leader
+            if misplaced := await cluster.find_misplaced():
+                raise NotServing("; ".join(misplaced))
             names = ", ".join(member.name for member in cluster.members.values())
             progress.event(f"{names} listen, n{leader.node} leads in term {leader.epoch}", topic="cluster")
             if client := cluster.system.describe(cluster.mode, plan.workload).get("client"):

@@ -33,6 +33,7 @@ from jepsen_like.nemesis.kind import NemesisKind, Seen, Withheld
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target, both_ways
+from jepsen_like.nemesis.zones import InZone
 from jepsen_like.port.answers import Answers, WrongAnswer
 from jepsen_like.port.port import Leadership, NotServing, Scope
 from jepsen_like.port.witness import TooMuchReported, Witness, WrongReport
@@ -204,6 +205,8 @@ class FaultDesk:
             raise WrongWish(f"no fault {name!r}; there are {', '.join(self.kinds())}")
         if name in system.refused:
             raise FaultRefused(f"{name} is not done to {system.name}: {system.refused[name]}")
+        if isinstance(kind, InZone) and not self._cluster.zones.names:
+            raise FaultRefused(f"a {name} needs a cluster with zones: start it with quorumlog up --zones 3")
         if not kind.needs <= self._needs:
             raise FaultRefused(f"the cluster was not started for {name}: start it with quorumlog up --faults {name}")
         if len(self._cluster.targets) < kind.nodes_min:
@@ -213,7 +216,12 @@ class FaultDesk:
     def kinds(self) -> list[str]:
         """The kinds that can be done to this cluster."""
         refused = self._cluster.system.refused
-        return [name for name, kind in KINDS.items() if name not in refused and kind.needs <= self._needs]
+        has_zones = bool(self._cluster.zones.names)
+        return [
+            name
+            for name, kind in KINDS.items()
+            if name not in refused and kind.needs <= self._needs and (has_zones or not isinstance(kind, InZone))
+        ]
 
     async def _leader(self, wish: FaultWish) -> tuple[Scope, Leadership]:
         """Whose leader is meant, and who that is."""
@@ -238,10 +246,12 @@ class FaultDesk:
             raise WrongWish(f"a {kind.name} concerns all nodes; name none")
         if not wish.nodes:
             target = kind.hits_first if wish.target == Target.LEADER else Target(wish.target)
-            allowed = (kind.hits_first, *kind.targets)
+            allowed = dict.fromkeys((kind.hits_first, *kind.targets, *([Target.ZONE] if kind.takes_zones else [])))
             if target not in allowed:
                 raise WrongWish(f"a {kind.name} has no target {target.value}; there are {', '.join(allowed)}")
             return kind.select(self._rng, target, nodes, leader.node)
+        if isinstance(kind, InZone):
+            return ResolvedTarget(tuple(wish.nodes), seed=self._rng.getrandbits(32), whole_zone=True)
         others = [node for node in nodes if node not in wish.nodes]
         if isinstance(kind, LinkKind):
             if not others:
@@ -310,7 +320,7 @@ class FaultDesk:
             for scope, one in sorted(leaders.items())
         ]
         answers = [] if self._answers is None else self._answers.lines()
-        name, _, addresses = cluster.system.address_line(cluster.advertised).partition("=")
+        name, _, addresses = cluster.system.address_line(cluster.entrances).partition("=")
         return {
             "told": [
                 *self._processes(),

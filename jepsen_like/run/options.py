@@ -1,6 +1,8 @@
 """Options that `run`, `up` and `fault` share, read and refused alike; they need no package beyond a base install."""
 
 import difflib
+import functools
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -10,13 +12,16 @@ import click
 
 from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.cluster import namespaces
+from jepsen_like.cluster.cluster import zones_of
 from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import KINDS, kinds_named, usable
-from jepsen_like.port.port import System
+from jepsen_like.port.port import Mode, System
 from jepsen_like.port.registry import SYSTEMS, system_named, system_names
 from jepsen_like.port.wires import Network
+from jepsen_like.port.zones import NO_ZONES, OUTSIDE, Placement, WrongZones, ZonePlan
 
 NODES = 3
+BYTES_PER_MIB = 1024 * 1024
 NODES_MAX = 15
 NO_NEMESIS = "none"
 ALL_NEMESES = "all"
@@ -52,6 +57,87 @@ nodes_option = click.option(
 tls_option = click.option(
     "--tls", is_flag=True, help="Let nodes and clients speak TLS, with certificates of a throw-away authority."
 )
+
+
+def zone_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--zones` and the options of zones, as one argument `zones`, a `ZonePlan`."""
+
+    @functools.wraps(command)
+    def plan_zones(
+        *, zones: str | None, placement: str, zone_delay: float, zone_bandwidth: float, client_zone: str, **others: Any
+    ) -> Any:
+        if zones is None:
+            if zone_delay or zone_bandwidth or client_zone != OUTSIDE or placement != Placement.SPREAD:
+                raise click.UsageError("--placement, --zone-delay, --zone-bandwidth and --client-zone need --zones")
+            return command(zones=NO_ZONES, **others)
+        try:
+            plan = ZonePlan.of(
+                zones,
+                placement=Placement(placement),
+                delay_s=zone_delay / 1e3,
+                bytes_per_s=zone_bandwidth * BYTES_PER_MIB,
+                clients=client_zone,
+            )
+        except WrongZones as error:
+            raise click.UsageError(f"--zones: {error}") from error
+        return command(zones=plan, **others)
+
+    options = (
+        click.option(
+            "--zones", default=None, metavar="N|A+B", help="Stand in so many zones; or so many nodes in each: 2+1."
+        ),
+        click.option(
+            "--placement",
+            type=click.Choice([each.value for each in Placement]),
+            default=Placement.SPREAD.value,
+            show_default=True,
+            help="Copies of the same records: each in another zone, or all in one.",
+        ),
+        click.option(
+            "--zone-delay", type=MILLISECONDS, default=0.0, metavar="MS", help="From zone to zone, one way: 2ms."
+        ),
+        click.option(
+            "--zone-bandwidth",
+            type=click.FloatRange(0),
+            default=0.0,
+            metavar="MIB",
+            help="MiB a second from one zone to another; 0: as much as there is.",
+        ),
+        click.option(
+            "--client-zone",
+            default=OUTSIDE,
+            metavar="NAME",
+            help="The zone of the clients: a, b, ...  [default: none of them]",
+        ),
+    )
+    for option in reversed(options):
+        plan_zones = option(plan_zones)
+    return plan_zones
+
+
+class _Milliseconds(click.ParamType[float]):
+    name = "milliseconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """From `2ms` or `2`."""
+        if isinstance(value, float):
+            return value
+        found = _MILLISECONDS.fullmatch(value)
+        if found is None:
+            self.fail(f"{value!r} is no number of milliseconds, like 2ms", param, ctx)
+        return float(found[1])
+
+
+MILLISECONDS = _Milliseconds()
+_MILLISECONDS = re.compile(r"(\d{1,5}(?:\.\d{1,3})?)(?: ?ms)?")
+
+
+def zones_fit(plan: ZonePlan, system: System, mode: Mode, nodes: int) -> None:
+    """Raises `UsageError` if the members of such a cluster do not fit into these zones."""
+    try:
+        zones_of(plan, mode, system.members_in_zones(nodes, plan.count))
+    except WrongZones as error:
+        raise click.UsageError(f"--zones: {error}") from error
 
 
 def parse_nemesis(context: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

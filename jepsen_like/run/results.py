@@ -16,6 +16,7 @@ from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.observations import RoleSeen, StartSeen, TurnSeen
+from jepsen_like.port.zones import NOWHERE, ZoneMap
 from jepsen_like.record import evidence
 from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.figures import measure, rpo_s, since
@@ -65,10 +66,12 @@ def fail_for(reasons: Sequence[str]) -> CheckResult:
     return CheckResult(not reasons, len(reasons), tuple(reasons[:EXAMPLES_MAX]))
 
 
-def build_results(verdict: Mapping[str, Any], attempts: Attempts, observed: Observed) -> RunResults:
+def build_results(
+    verdict: Mapping[str, Any], attempts: Attempts, observed: Observed, zones: ZoneMap = NOWHERE
+) -> RunResults:
     """Returns the results of a run; `verdict` is the checker's part, as `Verdict.as_json` has it."""
     of_checker = RunResults.of_json(verdict)
-    doubts = doubts_about(attempts, observed)
+    doubts = doubts_about(attempts, observed, zones)
     recovered = fail_for([observed.not_recovered] if observed.not_recovered is not None else [])
     if recovered.valid is False and not evidence.is_all_undone(observed.faults):
         recovered = attrs.evolve(recovered, valid=None)  # it may be the harness that kept the cluster from recovering
@@ -115,13 +118,13 @@ def _count_trims(verdict: RunResults, observed: Observed) -> Retained | None:
     return Retained(trims=len(observed.starts) - snapshots, snapshots=snapshots)
 
 
-def doubts_about(attempts: Attempts, observed: Observed) -> list[str]:
+def doubts_about(attempts: Attempts, observed: Observed, zones: ZoneMap = NOWHERE) -> list[str]:
     """Returns what of this run is not proved, so that its verdict would be worth nothing."""
     kinds = () if observed.is_interrupted else observed.kinds
     happened = {fault.kind for fault in observed.faults}
     is_too_soon = observed.is_interrupted and bool(observed.kinds) and happened.isdisjoint(observed.kinds)
     return [
-        *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds),
+        *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds, zones),
         *evidence.of_struck(observed.faults, observed.roles, observed.to_strike if kinds else {}),
         *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
         *evidence.of_service(observed.faults, attempts.acknowledged_writes()),

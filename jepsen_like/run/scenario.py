@@ -139,11 +139,12 @@ def plan_trial(system: System, story: NamedScenario, trial: Trial, seed: int) ->
     return RunPlan(
         system=system.name,
         replication=trial.replication or system.replications[0],
-        nodes=story.nodes,
+        nodes=trial.nodes or story.nodes,
+        zones=trial.zones,
         duration_s=story.duration_s,
         rate=story.rate,
         concurrency=story.concurrency,
-        kinds=choose(kinds, Here(story.nodes), system.refused),
+        kinds=choose(kinds, Here(trial.nodes or story.nodes, zones=trial.zones.count), system.refused),
         workload=trial.workload or story.workload,
         settings=trial.settings,
         seed=seed,
@@ -204,6 +205,8 @@ def missing(shows: Shows, results: RunResults, down_s: float, held_s: float) -> 
             return missing_records(results) or missing_of_majority(
                 (results.rto or RecoveryTimes()).faults or (), held_s
             )
+        case Shows.ZONE_SURVIVED | Shows.STOPS_WITH_ZONE | Shows.LOST_WITH_ZONE:
+            return missing_of_zone(shows, results, down_s, held_s)
         case Shows.GROUPS_STALL | Shows.GROUPS_GO_ON:
             return missing_of_groups(shows, results.stalls or {}, down_s)
         case Shows.CONSUMERS_GO_ON | Shows.CONSUMERS_WAIT:
@@ -215,6 +218,27 @@ def missing(shows: Shows, results: RunResults, down_s: float, held_s: float) -> 
 def missing_records(results: RunResults) -> str | None:
     """Why it is not true that nothing was lost."""
     return f"{results.lost_acked:,} records were lost" if results.lost_acked else None
+
+
+def missing_of_zone(shows: Shows, results: RunResults, down_s: float, held_s: float) -> str | None:
+    """The same of a zone that was down for `down_s` in all, and for `held_s` before its end was begun."""
+    (first, *_) = (results.rto or RecoveryTimes()).faults or ({},)
+    back_s = first.get("s")
+    if shows is Shows.LOST_WITH_ZONE and not count(results.lost_allowed):
+        return "no loss that the mode allows was found"
+    if shows is not Shows.LOST_WITH_ZONE and results.lost_acked:
+        return missing_records(results)
+    if shows is Shows.ZONE_SURVIVED:
+        return (
+            None
+            if back_s is not None and back_s < held_s
+            else f"no write was acknowledged while the zone was down ({down_s:.1f} s)"
+        )
+    return (
+        None
+        if back_s is None or back_s >= held_s
+        else f"a write was acknowledged {back_s:.1f} s after the zone went down"
+    )
 
 
 def missing_of_scopes(silences: Mapping[str, Any], down_s: float) -> str | None:

@@ -32,6 +32,7 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.table import kinds_named
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
 from jepsen_like.port.wires import Address, Network
+from jepsen_like.port.zones import ZonePlan
 from jepsen_like.run.desk_http import HttpDesk
 from jepsen_like.run.fault_desk import FaultDesk, ask, desk_open
 from jepsen_like.run.options import (
@@ -44,6 +45,8 @@ from jepsen_like.run.options import (
     system_option,
     tls_option,
     unless_given,
+    zone_options,
+    zones_fit,
 )
 
 DATA: Final = Path("runs/up")
@@ -73,6 +76,7 @@ class UpPlan:
     network: Network
     wait_s: float
     tls: bool
+    zones: ZonePlan
     doors: ClientDoors
     http: socket.socket | None
     """The socket of the HTTP API."""
@@ -119,6 +123,7 @@ def parse_door(context: click.Context, parameter: click.Parameter, value: str) -
     help="How long the nodes may take to serve; a busy machine needs more.",
 )
 @tls_option
+@zone_options
 @click.option(
     "--bind",
     default=LOOPBACK,
@@ -153,6 +158,7 @@ def up(
     network: str,
     wait_s: float,
     tls: bool,
+    zones: ZonePlan,
     bind: Address,
     advertise: Address,
     http_port: int | None,
@@ -163,8 +169,8 @@ def up(
     """
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
-    here = Here(nodes, Network(network))
-    doors = doors_of(bind, advertise, here.network, len(system.members(nodes)))
+    here = Here(nodes, Network(network), zones.count)
+    doors = doors_of(bind, advertise, here.network, len(system.members_in_zones(nodes, zones.count)))
     token = None if http_port is None else token_for(doors.host, os.environ.get(TOKEN))
     needs = frozenset[Need]().union(*(kind.needs for kind in kinds_named(choose(kinds, here, system.refused))))
     try:
@@ -172,7 +178,8 @@ def up(
         mode = system.configure(words, one_of("--replication", replication, system.replications)).on(nodes)
     except WrongMode as error:
         raise click.UsageError(str(error)) from error
-    cluster_id = claim(data, system, nodes)
+    zones_fit(zones, system, mode, nodes)
+    cluster_id = claim(data, system, nodes, zones.text if zones.count else "")
     try:
         http = None if http_port is None else listen_at(doors.host, http_port, backlog=BACKLOG)
     except CannotListen as error:
@@ -187,6 +194,7 @@ def up(
         network=here.network,
         wait_s=wait_s,
         tls=tls,
+        zones=zones,
         doors=doors,
         http=http,
         token=token,
@@ -235,7 +243,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def claim(data: Path, system: System, nodes: int) -> str:
+def claim(data: Path, system: System, nodes: int, zones: str = "") -> str:
     """Make or accept a directory. Returns the cluster's id. Raises `EnvironmentMissing` if another's or in use."""
     description = data / DESCRIPTION
     try:
@@ -246,11 +254,15 @@ def claim(data: Path, system: System, nodes: int) -> str:
     if found is None:
         if any(data.iterdir()):
             raise EnvironmentMissing(f"{data} holds something else; choose another directory with --data")
-        found = {"system": system.name, "nodes": nodes, "cluster_id": f"up-{system.name}"}
+        found = {"system": system.name, "nodes": nodes, "cluster_id": f"up-{system.name}", "zones": zones}
         description.write_text(json.dumps(found) + "\n")
     if (found.get("system"), found.get("nodes")) != (system.name, nodes):
         raise EnvironmentMissing(
             f"{data} is of {found.get('nodes')} nodes of {found.get('system')}; remove it, or choose another directory with --data"
+        )
+    if found.get("zones", "") != zones:
+        raise EnvironmentMissing(
+            f"{data} is of a cluster with --zones {found.get('zones') or 'unset'}; give the same, remove it, or choose another directory with --data"
         )
     if is_up(data):
         raise EnvironmentMissing(f"a cluster is up in {data} already; choose another directory with --data")
@@ -290,6 +302,7 @@ async def keep_up(plan: UpPlan) -> None:
                 needs=plan.needs,
                 network=plan.network,
                 tls=plan.tls,
+                zones=plan.zones,
                 doors=plan.doors,
             ) as cluster:
                 is_open = True
@@ -323,8 +336,10 @@ async def _serve(plan: UpPlan, cluster: Cluster, http: HttpDesk) -> None:
     async with trio.open_nursery() as nursery:
         desk = http.desk = FaultDesk(cluster, nursery, plan.needs, _news)
         async with desk_open(data, desk):
-            click.echo(cluster.system.address_line(cluster.advertised))
+            click.echo(cluster.system.address_line(cluster.entrances))
             _news(f"{len(cluster.members)} nodes of {cluster.system.name} serve; Ctrl-C ends them")
+            for zone in cluster.zones.names:
+                _news(f"zone {zone}: {', '.join(f'n{node}' for node in cluster.zones.members(zone)) or 'no node'}")
             if (papers := cluster.access.tls) is not None:
                 _news(
                     f"clients speak TLS; authority {papers.authority}, a client's certificate and key {papers.keystore}"

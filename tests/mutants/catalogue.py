@@ -28,6 +28,7 @@ from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 from tests.mutants.transaction_judge_bugs import TRANSACTION_JUDGE_BUGS
 from tests.mutants.trust_bugs import TRUST_BUGS
+from tests.mutants.zone_bugs import ZONE_BUGS
 
 CORE = "raft.core"
 
@@ -636,6 +637,7 @@ ALL: Sequence[Mutant] = (
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,
+    *ZONE_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
     *BUDGET_BUGS,

@@ -214,6 +214,17 @@ def operate(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def stand_in_zones(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of zones: of who stands where, of the lines between them, of their faults and what proves those."""
+    return _failing(
+        "zones",
+        "tests/jepsen_like/port/test_zones.py",
+        "tests/jepsen_like/nemesis/test_zones.py",
+        "tests/jepsen_like/cluster/test_switch.py",
+        "tests/jepsen_like/cluster/test_fault_proxy.py::test_a_line_delays_both_links_that_a_way_leads_over_and_stays_when_healed",
+    )
+
+
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
@@ -472,6 +483,7 @@ JUDGES: Mapping[str, Judge] = {
     "strangers": admit,
     "claims": doubt_claims,
     "operator": operate,
+    "zones": stand_in_zones,
     "access": authorize,
     "answers": answer_clients,
     "full-disks": fill_disks,

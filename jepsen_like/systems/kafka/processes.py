@@ -12,6 +12,7 @@ from kafka_compat.coordinator.partitioning import partition_of
 from kafka_compat.model import TRANSACTIONS_TOPIC
 
 CONTROLLER: Final[Scope] = "controller"
+RACK: Final = "broker.rack"
 METADATA_DIRECTORY: Final = "metadata"
 """Below a broker's data directory: the log of the controllers' group, its votes, and the broker's incarnation."""
 
@@ -41,9 +42,16 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         command += ["--boot-id", plan.boot_id]
     for word in tls_words(plan.tls):
         command += ["--set", word]
+    for word in rack_words(plan.zone):
+        command += ["--set", word]
     for word in plan.mode.broker_words(len(plan.advertised)):
         command += ["--set", word]
     return command
+
+
+def rack_words(zone: str) -> list[str]:
+    """The setting `name=value` by which a broker knows its zone, so that replicas are spread over zones; none without."""
+    return [f"{RACK}={zone}"] if zone else []
 
 
 def tls_words(tls: TlsPaths | None) -> list[str]:

@@ -58,17 +58,20 @@ _AFTER_ELECTION: Final = (
 )
 _AFTER_SESSION: Final = "after the session timeout and an election; with a majority stopped, once it is back"
 _SLOWLY: Final = "all the time, slowly; a replica that is too late leaves the ISR"
+_WHERE_TOGETHER: Final = (
+    "where the controller's majority and a member of the ISR are together: after the session timeout; elsewhere not"
+)
 SERVES: Final[Mapping[str, str]] = {
     "kill": _AFTER_ELECTION,
     "pause": _AFTER_SESSION,
     "restart": _AFTER_ELECTION,
-    "partition": "where the controller's majority and a member of the ISR are together: after the session timeout; elsewhere not",
+    **dict.fromkeys(("partition", "zone-cut"), _WHERE_TOGETHER),
     "flapping": "now and then; for good with the last cut: after an election at most",
-    **dict.fromkeys(("slow", "throttle"), _SLOWLY),
+    **dict.fromkeys(("slow", "throttle", "zone-slow"), _SLOWLY),
     "half-open": _AFTER_SESSION,
     "reset": "after new connections, or an election if the leader's session ends",
     **dict.fromkeys(("loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
-    "power": _AFTER_ELECTION,
+    **dict.fromkeys(("power", "zone-down"), _AFTER_ELECTION),
     "clock-jump": "throughout: nothing is decided by a wall clock",
     "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
     "disk-slow": "throughout; a leader whose flushes hang serves as fast as they end",

@@ -9,6 +9,7 @@ from typing import Final
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.scenario import NamedScenario, Shows, Trial
+from jepsen_like.port.zones import Placement, ZonePlan
 from jepsen_like.systems.kafka.load import GROUPS_WORKLOAD, LOG_WORKLOAD
 from jepsen_like.systems.kafka.processes import scope_of
 from jepsen_like.systems.kafka.settings import ELIGIBLE
@@ -42,6 +43,8 @@ LAST_STOPPED_DAMAGED: Final = (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1
 """SIGTERM to each in turn; a bit of the last one's newest segment flips; they start in the same order."""
 ALL_KILLED_COPY_GONE: Final = (Fault(1, "vanish", Target.ALL, at_s=3.0, hold_s=1.0, seed=12),)
 """SIGKILL to all at once; the directory of the partition is gone from one; all are started at once."""
+LEADERS_ZONE_DOWN: Final = (Fault(1, "zone-down", Target.LEADER, at_s=3.0, hold_s=6.0, seed=1),)
+TOGETHER: Final = ZonePlan.of("3", placement=Placement.TOGETHER)
 TWO_HOLDERS: Final = "min.insync.replicas=2"
 
 
@@ -52,6 +55,12 @@ def _loss(name: str, story: str, duration_s: float, *trials: Trial) -> NamedScen
 def _trial(setting: str, faults: tuple[Fault, ...], shows: Shows, *others: str) -> Trial:
     """One partition, and the setting by which this trial differs."""
     return Trial(name=setting, settings=(ONE_PARTITION, *others, setting), faults=faults, shows=shows)
+
+
+def _in_zones(name: str, zones: ZonePlan, shows: Shows, *settings: str) -> Trial:
+    """The power of the zone in which the leader stands fails."""
+    given = (ONE_PARTITION, TWO_HOLDERS, "acks=all", *settings)
+    return Trial(name=name, settings=given, zones=zones, faults=LEADERS_ZONE_DOWN, shows=shows)
 
 
 def _eligible_or_not(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
@@ -114,6 +123,15 @@ SCENARIOS: Final = (
         "eligible leader replicas the ISR shrinks to any one of them, and that may be the empty one. With them the others are asked first.",
         14.0,
         *_eligible_or_not(ALL_KILLED_COPY_GONE),
+    ),
+    _loss(
+        "kafka-zone-down",
+        "The power of the zone in which the leader stands fails. Where each replica stands in another zone, a replica of another zone leads. "
+        "Where all stand in one, nothing is acknowledged until it is back, and what no flush had secured is gone.",
+        13.0,
+        _in_zones("zones=3", ZonePlan.of("3"), Shows.ZONE_SURVIVED),
+        _in_zones("placement=together", TOGETHER, Shows.LOST_WITH_ZONE),
+        _in_zones("placement=together, flush=before-ack", TOGETHER, Shows.STOPS_WITH_ZONE, "flush=before-ack"),
     ),
     NamedScenario(
         name="offsets-topic-one-replica",

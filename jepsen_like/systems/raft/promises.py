@@ -48,18 +48,20 @@ POWER_CUT = "power-cut"
 _AFTER_ELECTION: Final = "a minority: after an election; more: once a majority is back"
 _AFTER_TIMEOUT: Final = "a minority: after an election timeout and an election; more: once a majority is back"
 _SLOWLY: Final = "all the time, slowly; if a leader's heartbeats are late, after an election"
+_WHERE_TOGETHER: Final = "where a majority is together: after an election timeout and an election; elsewhere not"
 SERVES: Final[Mapping[str, str]] = {
     "kill": _AFTER_ELECTION,
     "pause": _AFTER_TIMEOUT,
     "restart": _AFTER_ELECTION,
-    "partition": "where a majority is together: after an election timeout and an election; elsewhere not",
+    "partition": _WHERE_TOGETHER,
     "flapping": "now and then; for good with the last cut: after an election at most",
-    "slow": "all the time, slowly",
+    **dict.fromkeys(("slow", "zone-slow"), "all the time, slowly"),
+    "zone-cut": _WHERE_TOGETHER,
     "throttle": _SLOWLY,
     "half-open": _AFTER_TIMEOUT,
     "reset": "after a new connection, or an election if it is the leader's",
     **dict.fromkeys(("loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
-    "power": _AFTER_ELECTION,
+    **dict.fromkeys(("power", "zone-down"), _AFTER_ELECTION),
     "clock-jump": "throughout: nothing is decided by a wall clock",
     "clock-drift": "throughout, or after an election: timeouts are as long as their clocks say",
     "disk-slow": "throughout, as fast as the disks of a majority; after an election if the leader's hangs",

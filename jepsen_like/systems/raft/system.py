@@ -6,6 +6,7 @@ from typing import ClassVar
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
+from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.port.witness import Witness
 from jepsen_like.systems.raft import processes
@@ -15,6 +16,7 @@ from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.promises import SERVES, Replication
 from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.systems.raft.scenarios import SCENARIOS
 from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.model import Workload
@@ -47,6 +49,7 @@ class RaftSystem(System):
         checkpoints=("durable", "identity.json"),
         absences=(Absence.SEGMENT, Absence.CHECKPOINT, Absence.INDEX, Absence.DISK),
     )
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     clients_need_secret: ClassVar[bool] = True
     configure = staticmethod(RaftMode.of)
     mode_of = staticmethod(RaftMode.of_test)

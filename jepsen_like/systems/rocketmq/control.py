@@ -16,7 +16,6 @@ from jepsen_like.systems.rocketmq.client_settings import ORDER_WORKLOAD
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.mode import RocketMode
-from jepsen_like.systems.rocketmq.processes import brokers_of
 from rocketmq_compat.records import MalformedRecord
 from rocketmq_compat.remoting.bodies import TopicRouteData
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -70,7 +69,7 @@ class RocketControl(Control):
         self, mode: RocketMode, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
     ) -> None:
         self._direct = dict(direct)
-        self._brokers = brokers_of(direct)
+        self._brokers = tuple(range(1, mode.nodes + 1))
         self._can_answer = can_answer
         self._mode = mode
         self._groups = mode.division

@@ -8,7 +8,7 @@ import attrs
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.port import TlsPaths
-from jepsen_like.port.wires import Address, text_of
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.client_plan import GROUP, MEMBER, SENDER, RocketClientPlan
 from jepsen_like.systems.rocketmq.client_settings import CPP_CLIENT, HOLDS, ORDER_WORKLOAD, OWN, PUSHED
 from jepsen_like.systems.rocketmq.clients import TOPIC, RocketClients
@@ -18,7 +18,7 @@ from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.own_client import number_queues
 from jepsen_like.systems.rocketmq.own_load import OwnLoad
 from jepsen_like.systems.rocketmq.positions import QueueReader
-from jepsen_like.systems.rocketmq.processes import brokers_of
+from jepsen_like.systems.rocketmq.processes import name_servers
 from jepsen_like.systems.rocketmq.pushed_sink import PushedSink
 from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.client_sinks import LogSink
@@ -67,14 +67,14 @@ def load_of(
     tls: TlsPaths | None = None,
 ) -> RunningLoad:
     """The load of a workload by this client."""
-    brokers = {node: addresses[node] for node in brokers_of(addresses)}
+    brokers = {node: address for node, address in addresses.items() if node <= mode.nodes}
     clients, groups = RocketClients(brokers, certificates_in(tls)), mode.division.all()
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     objects = number_queues(mode.division.scopes, mode.queues)
     base = RocketClientPlan(
         role=SENDER,
-        names=text_of(addresses[max(addresses)]),
+        names=name_servers(addresses, mode.nodes),
         topic=TOPIC,
         seed=plan.seed,
         keys=KEYS,

@@ -6,6 +6,7 @@ refused, is certainly not stored.
 """
 
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Final, NamedTuple
@@ -77,6 +78,8 @@ class OwnClient:
 
     def __init__(self, plan: RocketClientPlan, reactor: Reactor, on_request: OnRequest | None) -> None:
         self._plan = plan
+        self._name_servers = deque(map(address_of, plan.names.split(";")))
+        """The first is asked; one that does not answer becomes the last."""
         self._reactor = reactor
         self._on_request = on_request
         self._connections: dict[Address, RemotingClient] = {}
@@ -106,11 +109,13 @@ class OwnClient:
                 self._read_at = trio.current_time()
                 header = GetRouteInfoRequestHeader(topic=self._plan.topic)
                 request = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=header.ext())
-                with suppress(*NO_ANSWER):
-                    names = self.to(address_of(self._plan.names))
-                    answer = await names.ask(request, timeout_s=ANSWERS_WITHIN_S)
-                    if answer.code == ResponseCode.SUCCESS:
-                        self.route = TopicRouteData.decode(answer.body)
+                for _ in tuple(self._name_servers):
+                    with suppress(*NO_ANSWER):
+                        answer = await self.to(self._name_servers[0]).ask(request, timeout_s=ANSWERS_WITHIN_S)
+                        if answer.code == ResponseCode.SUCCESS:
+                            self.route = TopicRouteData.decode(answer.body)
+                        break
+                    self._name_servers.rotate(-1)
             return self.route
 
     def brokers(self, name: str) -> Mapping[int, RemotingClient]:

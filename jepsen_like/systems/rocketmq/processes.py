@@ -1,16 +1,16 @@
 """The processes of broker groups: the commands that start them, and what the lines they print mean.
 
-Nodes 1 to n are the brokers, node n + 1 a name server. With fixed roles the first of each group is its master, until an
+Nodes 1 to n are the brokers, those above name servers: one, or one in each zone. With fixed roles the first of each group is its master, until an
 operator promotes another one.
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
 from jepsen_like.port.port import Member, ProcessPlan, TlsPaths
-from jepsen_like.port.wires import text_of
+from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 
 BROKER, NAMESERVER = "broker", "nameserver"
@@ -24,14 +24,18 @@ ALL_IN_TURN: Final = (
 """Every copy can be read in the end, and a lost connection is noticed, and made again, between two faults."""
 
 
-def members_of(nodes: int) -> tuple[Member, ...]:
-    """The name server first, so that brokers find it."""
-    return (Member(nodes + 1, NAMESERVER, holds_data=False), *(Member(node, BROKER) for node in range(1, nodes + 1)))
+def members_of(nodes: int, zones: int = 1) -> tuple[Member, ...]:
+    """The name servers first, one for each zone, so that brokers find them."""
+    names = range(nodes + 1, nodes + 1 + max(1, zones))
+    return (
+        *(Member(name, NAMESERVER, holds_data=False) for name in names),
+        *(Member(node, BROKER) for node in range(1, nodes + 1)),
+    )
 
 
-def brokers_of(nodes: Iterable[int]) -> tuple[int, ...]:
-    """The brokers among all members of a cluster."""
-    return tuple(sorted(nodes)[:-1])
+def name_servers(addresses: Mapping[int, Address], brokers: int) -> str:
+    """The addresses of all name servers, as `namesrvAddr` has them, in a cluster with so many brokers."""
+    return ";".join(text_of(address) for node, address in sorted(addresses.items()) if node > brokers)
 
 
 def command_of(plan: ProcessPlan) -> list[str]:
@@ -43,7 +47,7 @@ def command_of(plan: ProcessPlan) -> list[str]:
         pinned = ["--set", "orderMessageEnable=true"] if plan.mode.is_pinned else []
         sealed = [part for word in tls_words(plan.tls) for part in ("--set", word)]
         return [*command, "nameserver", "--listen", text_of(plan.listen), *pinned, *sealed, *secret]
-    node, nameserver = plan.member.id, max(plan.advertised)
+    node = plan.member.id
     command += ["broker", "--listen", text_of(plan.listen), "--data", str(plan.data)]
     command += ["--advertise", text_of(plan.advertised[node]), "--ha-listen", text_of((plan.listen[0], 0))]
     if plan.boot_id:
@@ -53,7 +57,11 @@ def command_of(plan: ProcessPlan) -> list[str]:
     groups = plan.mode.division
     number = groups.number_of(node)
     master = groups.master(number, plan.promoted)
-    words = [f"brokerName={groups.scopes[number]}", f"namesrvAddr={text_of(plan.peers[nameserver])}", *ALL_IN_TURN]
+    words = [
+        f"brokerName={groups.scopes[number]}",
+        f"namesrvAddr={name_servers(plan.peers, plan.mode.nodes)}",
+        *ALL_IN_TURN,
+    ]
     words.append(f"totalReplicas={len(groups.members(number))}")
     words += plan.mode.given
     words += tls_words(plan.tls)

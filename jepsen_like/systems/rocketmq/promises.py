@@ -60,13 +60,13 @@ _COMPARED: Final = "once the master has copied back what its slaves hold; in a r
 _SLOWLY: Final = "all the time, slowly"
 SERVES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("kill", "pause", "restart"), _BACK),
-    "partition": _REACHED,
+    **dict.fromkeys(("partition", "zone-cut"), _REACHED),
     "flapping": "now and then; for good with the last cut",
-    **dict.fromkeys(("slow", "throttle"), _SLOWLY),
+    **dict.fromkeys(("slow", "throttle", "zone-slow"), _SLOWLY),
     "half-open": _REACHED,
     "reset": "after new connections; in a raft group after an election at most",
     **dict.fromkeys(("loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
-    "power": _BACK,
+    **dict.fromkeys(("power", "zone-down"), _BACK),
     "promote-by-hand": "once an operator has let a slave lead",
     "wipe-master": "once it has copied back what its slaves have, or an operator has let one lead; with haDivergence=rocketmq at once, without "
     "what was there",
@@ -145,7 +145,8 @@ def losses_allowed(faults: Iterable[FaultSeen], rule: CopyRule, groups: Division
     for fault in sorted(faults, key=lambda fault: fault.begun_ns):
         loss = rule.may_lose(fault.kind)
         is_touched = fault.kind in CONTENT_KINDS
-        hit = Counter(groups.number_of(node) for node in (fault.harmed if is_touched else fault.nodes))
+        brokers = [node for node in (fault.harmed if is_touched else fault.nodes) if node <= groups.nodes]
+        hit = Counter(map(groups.number_of, brokers))
         objects = {obj for number in hit if hit[number] >= enough for obj in groups.objects(number, queues)}
         is_wiped = fault.kind == WIPES_MASTER or (is_touched and loss is CopyLoss.UNCOMPARED)
         if fault.kind in UNFLUSHED_HARMS and not rule.is_durable:

@@ -7,6 +7,7 @@ import attrs
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.scenario import NamedScenario, Shows, Trial
+from jepsen_like.port.zones import Placement, ZonePlan
 from jepsen_like.systems.rocketmq.client_settings import LOG_WORKLOAD
 from jepsen_like.systems.rocketmq.promises import RocketReplication
 
@@ -67,6 +68,14 @@ def _lags(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
     return tuple(_trial(way, faults, shows) for way, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True))
 
 
+def _in_zones(
+    name: str, way: RocketReplication, nodes: int, zones: ZonePlan, shows: Shows, *settings: str, scope: str = ""
+) -> Trial:
+    """The power of the zone in which the master stands fails, of one group where a `scope` is named."""
+    fault = Fault(1, "zone-down", Target.LEADER, at_s=3.0, hold_s=6.0, seed=1, scope=scope)
+    return attrs.evolve(_trial(way, (fault,), shows, *settings), name=f"{way.value}, {name}", nodes=nodes, zones=zones)
+
+
 SCENARIOS: Final = (
     _scenario(
         "master-killed",
@@ -104,6 +113,31 @@ SCENARIOS: Final = (
         "A raft group of three, as DLedger's. With its master dead the other two elect one and go on. With two dead nothing is acknowledged "
         "until one of them is back, and nothing is lost.",
         _trial(RocketReplication.RAFT, ONE_THEN_TWO_KILLED, Shows.MAJORITY_COUNTS),
+    ),
+    _scenario(
+        "rocketmq-zone-down",
+        13.0,
+        "The power of the zone in which the master stands fails. A raft group in three zones elects a master in another one. A pair has no other "
+        "master, wherever its slave stands: its queues wait for the zone, and another pair whose master stands elsewhere goes on. Where master and "
+        "slave stand in one zone, what neither had flushed is gone with it.",
+        _in_zones("zones=3", RocketReplication.RAFT, 3, ZonePlan.of("3"), Shows.ZONE_SURVIVED),
+        _in_zones("zones=2", RocketReplication.SYNC_SLAVE, 2, ZonePlan.of("2"), Shows.STOPS_WITH_ZONE),
+        _in_zones(
+            "two pairs, zones=2",
+            RocketReplication.SYNC_SLAVE,
+            4,
+            ZonePlan.of("2"),
+            Shows.SCOPE_STOPS_ALONE,
+            "pairs=2",
+            scope="broker-a",
+        ),
+        _in_zones(
+            "placement=together",
+            RocketReplication.SYNC_SLAVE,
+            2,
+            ZonePlan.of("2", placement=Placement.TOGETHER),
+            Shows.LOST_WITH_ZONE,
+        ),
     ),
     _scenario(
         "master-wiped",

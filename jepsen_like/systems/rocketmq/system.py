@@ -9,7 +9,7 @@ from jepsen_like.history.files import FINAL_LOGS, HistoryWriter
 from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
-from jepsen_like.port.wires import Address, text_of
+from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
@@ -55,6 +55,7 @@ class RocketMqSystem(System):
     configure = staticmethod(RocketMode.of)
     mode_of = staticmethod(RocketMode.of_test)
     members = staticmethod(processes.members_of)
+    members_in_zones = staticmethod(processes.members_of)
     command = staticmethod(processes.command_of)
     keep_secret = staticmethod(keep_secret)
     secret_steps = SecretFileSteps
@@ -62,7 +63,7 @@ class RocketMqSystem(System):
 
     def address_line(self, addresses: Mapping[int, Address]) -> str:
         """Returns what clients of RocketMQ are given."""
-        return f"namesrvAddr={text_of(addresses[max(addresses)])}"
+        return f"namesrvAddr={processes.name_servers(addresses, 0)}"
 
     def control(
         self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]

@@ -93,6 +93,16 @@ def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial
         (Shows.MAJORITY_COUNTS, make_recovery(2.0, 5.9), "acknowledged while two were down"),
         (Shows.MAJORITY_COUNTS, make_recovery(2.0, 6.1), None),
         (Shows.MAJORITY_COUNTS, make_recovery(2.0, None), "nothing was acknowledged after two had been down"),
+        (Shows.ZONE_SURVIVED, make_recovery(2.0), None),
+        (Shows.ZONE_SURVIVED, make_recovery(6.1), "no write was acknowledged while the zone was down"),
+        (Shows.ZONE_SURVIVED, make_recovery(None), "no write was acknowledged while the zone was down"),
+        (Shows.ZONE_SURVIVED, {"lost_acked": 3, **make_recovery(2.0)}, "3 records were lost"),
+        (Shows.STOPS_WITH_ZONE, make_recovery(6.1), None),
+        (Shows.STOPS_WITH_ZONE, make_recovery(2.0), "a write was acknowledged 2.0 s after"),
+        (Shows.STOPS_WITH_ZONE, {"lost_acked": 3, **make_recovery(6.1)}, "3 records were lost"),
+        (Shows.LOST_WITH_ZONE, make_recovery(6.1), "no loss that the mode allows was found"),
+        (Shows.LOST_WITH_ZONE, {"lost_allowed": [{"records": 3}], **make_recovery(6.1)}, None),
+        (Shows.LOST_WITH_ZONE, {"lost_allowed": [{"records": 3}], **make_recovery(2.0)}, "a write was acknowledged"),
         (Shows.GROUPS_GO_ON, {}, None),
         (Shows.GROUPS_STALL, {}, "stalled for 0.2 s only"),
         (Shows.GROUPS_STALL, {"stalls": {"groups_s": {"readers": 9.0}, "reads_s": 0.1}}, None),
@@ -120,7 +130,7 @@ def test_what_a_trial_was_to_show_is_seen_or_missed(shows: Shows, changes: dict[
 
 
 def test_a_scenario_ends_as_its_worst_trial() -> None:
-    (_, story), *_ = scenarios().values()
+    _, story = scenarios()["acks1-leader-killed"]
     (lossy, safe) = story.trials
     lost = results(lost_acked=2, lost_allowed=[{"records": 2}])
     kept = judge(safe, "2", results())
