@@ -33,7 +33,7 @@ from jepsen_like.systems.secret_of import secret_in
 from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.breakable import BreakableCluster
 from jepsen_like.testing.certified import Papers, papers_of
-from jepsen_like.testing.faulty import NodeEvent
+from jepsen_like.testing.faulty import NodeEvent, zones_planned
 from jepsen_like.testing.processes import ServerProcesses, home_of
 from log.memory_disk import MemoryDisk, PowerLoss
 from raft.client import Connection
@@ -103,11 +103,13 @@ class LocalCluster(BreakableCluster):
         state_machine: Callable[[], StateMachine] = RegisterMachine,
         seed: int = 0,
         tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["LocalCluster"]:
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No task, port or file is left behind.
 
         `settings` are `name=value`, as for `quorumlog node --set`; `state_machine` makes one for each start of a node;
-        `seed` decides the election timeouts and what else is drawn. With `tls` nodes and clients have certificates
+        `seed` decides the election timeouts and what else is drawn; `zones` are as of `quorumlog run`. With `tls` nodes and clients have certificates
         and reach each other over TLS. Raises `WrongSetting` for a setting or value that does not exist.
         """
         parsed = parse_settings([*QUICK, *settings])
@@ -115,6 +117,7 @@ class LocalCluster(BreakableCluster):
         with papers_of(ids, tls=tls) as papers:
             async with open_proxies(ids) as site, trio.open_nursery() as nursery:
                 cluster = cls(ids, site, nursery, parsed, state_machine, random.Random(seed), papers)
+                cluster._stand(zones_planned(zones, zone_delay_s).settle([ids]))
                 await cluster.start()
                 await cluster._elect()
                 try:
@@ -295,7 +298,14 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, nodes: int = 3, settings: Sequence[str] = (), directory: Path | None = None, tls: bool = False
+        cls,
+        *,
+        nodes: int = 3,
+        settings: Sequence[str] = (),
+        directory: Path | None = None,
+        tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["ProcessCluster"]:
         """Start nodes 1 to `nodes`, with a leader; stop them at the end. No process and no port is left behind.
 
@@ -304,9 +314,8 @@ class ProcessCluster(ServerProcesses, BreakableCluster):
         """
         parsed = parse_settings([*QUICK, *settings])
         with home_of(directory) as home:
-            opening = open_cluster(
-                home, RaftSystem(), RaftMode.of([*QUICK, *settings]), nodes=nodes, cluster_id=CLUSTER_ID, tls=tls
-            )
+            mode, plan = RaftMode.of([*QUICK, *settings]), zones_planned(zones, zone_delay_s)
+            opening = open_cluster(home, RaftSystem(), mode, nodes=nodes, cluster_id=CLUSTER_ID, tls=tls, zones=plan)
             async with opening as running:
                 cluster = cls(running, home, parsed)
                 await cluster.wait_for_leader()

@@ -22,6 +22,10 @@ class FaultyFace(Face[FaultyT_co]):
         """The files with which clients connect, if the cluster speaks TLS."""
         return self._loop.living.tls
 
+    def zone(self, name: str) -> tuple[int, ...]:
+        """Returns the nodes in a zone; see `faulty.FaultyCluster.zone`."""
+        return self._loop.living.zone(name)
+
     def events(self) -> list[NodeEvent]:
         """Everything so far, oldest first."""
         return self._loop.living.events()

@@ -14,6 +14,7 @@ import attrs
 
 from jepsen_like.port.port import TlsPaths
 from jepsen_like.port.wires import CLEAR, CUT, Condition, Pair, Wires
+from jepsen_like.port.zones import NO_ZONES, NOWHERE, ZoneMap, ZonePlan
 
 POLL_S = 0.005
 PATIENCE_S = 10.0
@@ -43,6 +44,11 @@ class WaitedTooLong(Exception):
         return self.what
 
 
+def zones_planned(zones: str, delay_s: float) -> ZonePlan:
+    """Returns the plan for `zones`, as `quorumlog run --zones` takes them; of none for an empty text. Raises `WrongZones`."""
+    return ZonePlan.of(zones, delay_s=delay_s) if zones else NO_ZONES
+
+
 class FaultyCluster(ABC):
     """Nodes and the network between them. Nodes are named by their ids, 1 to n; `ValueError` for any other."""
 
@@ -60,6 +66,19 @@ class FaultyCluster(ABC):
         self._cut_clients: frozenset[int] = frozenset()
         self._without_power: set[int] = set()
         self._began = time.monotonic()
+        self.zones = NOWHERE
+        """The zones in which the nodes stand."""
+
+    def zone(self, name: str) -> tuple[int, ...]:
+        """Returns the nodes in a zone, to be killed or isolated together: `a`, `b`, ... Raises `ValueError` for another name."""
+        if name not in self.zones.names:
+            raise ValueError(f"there is no zone {name!r}; there are {', '.join(self.zones.names) or 'none'}")
+        return self.zones.members(name)
+
+    def _stand(self, zones: ZoneMap) -> None:
+        """Stand in these zones, as far apart as they are."""
+        self.zones = zones
+        self._wires.lay(zones.routes())
 
     # ---------------------------------------------------------------- nodes
 

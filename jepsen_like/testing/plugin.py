@@ -15,6 +15,7 @@
   `rocketmq_cluster.namesrv_addr`; `@pytest.mark.rocketmq_cluster(pairs=1, slaves=1, sync=False, properties={...}, check=True)` sets them up.
 - `@pytest.mark.raft_cluster(nodes=5, settings=["flush=none"], check=False)` sets them up: `nodes`, `settings`, for
   `raft_cluster` also `seed` and `state_machine`; and whether the cluster is checked at the end.
+- Every one of them takes `zones="3"` and `zone_delay_s=0.002`; then `raft_cluster.zone("a")` names the nodes of a zone.
 
 After a test that passed, the cluster is healed and held to its promises: what was acknowledged and is lost fails the test. A
 test that failed shows the cluster's last events. Either way nothing is left behind.
@@ -59,7 +60,9 @@ FIXTURES = (
     "rocketmq_cluster",
     "rocketmq_processes",
 )
-ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties", "tls")
+OF_ALL = ("tls", "zones", "zone_delay_s", "check")
+"""The options of every cluster."""
+ROCKETMQ_OPTIONS = ("pairs", "slaves", "sync", "properties")
 STORIES = pytest.StashKey[dict[str, str]]()
 """The last events of each cluster as they were when its test ended or failed: what comes after is the harness's doing."""
 HAS_FAILED = pytest.StashKey[bool]()
@@ -114,7 +117,7 @@ def raft_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalCluster]":
     """A cluster of three nodes in this process, with a leader; see `jepsen_like.LocalCluster`."""
     from jepsen_like.testing.sync import LocalCluster
 
-    options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", "tls", "check"))
+    options, is_checked = _options(request, ("nodes", "settings", "seed", "state_machine", *OF_ALL))
     with _open(LocalCluster.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -124,7 +127,7 @@ def raft_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessCluster]"
     """A cluster of three processes, with a leader; see `jepsen_like.ProcessCluster`."""
     from jepsen_like.testing.sync import ProcessCluster
 
-    options, is_checked = _options(request, ("nodes", "settings", "tls", "check"))
+    options, is_checked = _options(request, ("nodes", "settings", *OF_ALL))
     directory = request.getfixturevalue("tmp_path") / "raft_processes"
     with _open(ProcessCluster.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
@@ -135,7 +138,7 @@ def kafka_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalKafka]":
     """Three brokers in this process, which all serve; see `jepsen_like.LocalKafka`."""
     from jepsen_like.testing.kafka.sync import LocalKafka
 
-    options, is_checked = _options(request, ("brokers", "settings", "seed", "tls", "check"), "kafka_cluster")
+    options, is_checked = _options(request, ("brokers", "settings", "seed", *OF_ALL), "kafka_cluster")
     with _open(LocalKafka.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -164,7 +167,7 @@ def kafka_processes(request: pytest.FixtureRequest) -> "Iterator[ProcessKafka]":
     """Three brokers as processes, which all serve; see `jepsen_like.ProcessKafka`."""
     from jepsen_like.testing.kafka.sync import ProcessKafka
 
-    options, is_checked = _options(request, ("brokers", "settings", "tls", "check"), "kafka_cluster")
+    options, is_checked = _options(request, ("brokers", "settings", *OF_ALL), "kafka_cluster")
     directory = request.getfixturevalue("tmp_path") / "kafka_processes"
     with _open(ProcessKafka.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
@@ -175,7 +178,7 @@ def rocketmq_cluster(request: pytest.FixtureRequest) -> "Iterator[LocalRocketMq]
     """A name server, a master and a slave in this process, which all serve; see `jepsen_like.LocalRocketMq`."""
     from jepsen_like.testing.rocketmq.sync import LocalRocketMq
 
-    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "seed", "check"), "rocketmq_cluster")
+    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "seed", *OF_ALL), "rocketmq_cluster")
     with _open(LocalRocketMq.open(**options)) as cluster:
         yield from _lend(request, cluster, is_checked)
 
@@ -185,7 +188,7 @@ def rocketmq_processes(request: pytest.FixtureRequest) -> "Iterator[RocketMqProc
     """The same as processes; see `jepsen_like.RocketMqProcesses`."""
     from jepsen_like.testing.rocketmq.sync import RocketMqProcesses
 
-    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, "check"), "rocketmq_cluster")
+    options, is_checked = _options(request, (*ROCKETMQ_OPTIONS, *OF_ALL), "rocketmq_cluster")
     directory = request.getfixturevalue("tmp_path") / "rocketmq_processes"
     with _open(RocketMqProcesses.open(directory=directory, **options)) as cluster:
         yield from _lend(request, cluster, is_checked)
@@ -211,12 +214,13 @@ def _options(
 def _open(opening: contextlib.AbstractContextManager[ClusterT]) -> Iterator[ClusterT]:
     """Open a cluster. Settings that it refuses are an error of the test in one line."""
     from jepsen_like.port.port import WrongMode
+    from jepsen_like.port.zones import WrongZones
     from raft.settings import WrongSetting
 
     with contextlib.ExitStack() as stack:
         try:
             cluster = stack.enter_context(opening)
-        except (WrongMode, WrongSetting) as error:
+        except (WrongMode, WrongSetting, WrongZones) as error:
             raise pytest.fail.Exception(str(error).removeprefix("--set: "), pytrace=False) from None
         yield cluster
 

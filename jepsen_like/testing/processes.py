@@ -17,6 +17,7 @@ class ServerProcesses(FaultyCluster):
     def _install(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.tls = cluster.access.tls
+        self.zones = cluster.zones
 
     def _can_answer(self, node: int) -> bool:
         return self._cluster.nodes[node].is_running and not self._cluster.nodes[node].is_paused

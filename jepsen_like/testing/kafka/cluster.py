@@ -23,11 +23,11 @@ from jepsen_like.systems.kafka.answers.proxy import AnswerProxy
 from jepsen_like.systems.kafka.answers.rules import AnswerRule
 from jepsen_like.systems.kafka.control import KafkaControl
 from jepsen_like.systems.kafka.mode import KafkaMode
-from jepsen_like.systems.kafka.processes import tls_words
+from jepsen_like.systems.kafka.processes import rack_words, tls_words
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.testing.certified import Papers, papers_of
-from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
+from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong, zones_planned
 from jepsen_like.testing.kafka.agreement import POLL_S, agreed_logs
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger
 from jepsen_like.testing.processes import DataProcesses, home_of
@@ -215,9 +215,18 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, *, brokers: int = 3, settings: Mapping[str, object] | None = None, seed: int = 0, tls: bool = False
+        cls,
+        *,
+        brokers: int = 3,
+        settings: Mapping[str, object] | None = None,
+        seed: int = 0,
+        tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["LocalKafka"]:
         """Start brokers 1 to `brokers` until all serve; stop them at the end. `settings` are by Kafka's names.
+
+        With `zones`, as `quorumlog run` takes them, each broker's rack is its zone.
 
         With `tls` brokers speak TLS to each other and to clients, which need the authority of `tls.authority`. Raises `WrongMode` for a setting or value that does not exist, `WaitedTooLong` if they do not serve in time.
         """
@@ -225,6 +234,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
         with papers_of(ids, tls=tls) as papers:
             async with open_proxies(ids) as site:
                 cluster = cls(ids, site, mode, random.Random(seed), papers)
+                cluster._stand(zones_planned(zones, zone_delay_s).settle([ids]))
                 async with cluster._answering():
                     try:
                         await cluster.start()
@@ -236,6 +246,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
 
     def _opener(self, node: int, disk: Disk, rng: random.Random, tell: TellOf) -> Opener[Broker]:
         site = self._site
+        words = [*self._words, *rack_words(self.zones.zone_of(node)), *tls_words(self._papers.nodes.get(node))]
         plan = BrokerPlan(
             cluster_id=CLUSTER_ID,
             broker_id=node,
@@ -243,7 +254,7 @@ class LocalKafka(ThreadedCluster, BreakableKafka):
             data=DATA,
             peers={other: site.peers[node, other] for other in self.nodes if other != node},
             advertised=site.clients[node],
-            settings=Settings.from_assignments([*self._words, *tls_words(self._papers.nodes.get(node))]),
+            settings=Settings.from_assignments(words),
             secret=self._secret,
             raft=RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5),
         )
@@ -274,15 +285,18 @@ class ProcessKafka(DataProcesses, BreakableKafka):
         settings: Mapping[str, object] | None = None,
         directory: Path | None = None,
         tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["ProcessKafka"]:
         """Start brokers 1 to `brokers` until all serve; stop them at the end.
 
         Without a `directory` the files are removed. Raises `WrongMode`; `NodeDidNotStart`, in an exception group;
         `WaitedTooLong`.
         """
-        mode = mode_of(brokers, settings or {})
+        mode, plan = mode_of(brokers, settings or {}), zones_planned(zones, zone_delay_s)
         with home_of(directory) as home:
-            opening = open_cluster(home, KafkaAdapter(), mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls)
+            system = KafkaAdapter()
+            opening = open_cluster(home, system, mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls, zones=plan)
             async with opening as running:
                 cluster = cls(running)
                 async with cluster._answering():

@@ -25,7 +25,7 @@ from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
 from jepsen_like.systems.rocketmq.processes import BROKER, NAMESERVER, tls_words
 from jepsen_like.systems.rocketmq.system import RocketMqSystem
 from jepsen_like.testing.certified import Papers, papers_of
-from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong
+from jepsen_like.testing.faulty import PATIENCE_S, FaultyCluster, WaitedTooLong, zones_planned
 from jepsen_like.testing.processes import DataProcesses, home_of
 from jepsen_like.testing.rocketmq.copies import CopyStatus, queues_of, registered_at, status_of
 from jepsen_like.testing.rocketmq.groups import MASTER_ID, OF_NAME_SERVER, BrokerGroups
@@ -321,10 +321,12 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         properties: Mapping[str, object] | None = None,
         seed: int = 0,
         tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["LocalRocketMq"]:
         """Start a name server and `pairs` masters, each with so many slaves, until all serve; stop them at the end.
 
-        `sync`: the masters are SYNC_MASTERs. `properties` are those of brokers, by RocketMQ's names.
+        `zones` are as of `quorumlog run`. `sync`: the masters are SYNC_MASTERs. `properties` are those of brokers, by RocketMQ's names.
 
         With `tls` all processes speak TLS to each other, and take it from clients as well as plain text.
         Raises `WrongMode` for a property or value that does not exist, `WaitedTooLong` if they do not serve in time.
@@ -333,6 +335,7 @@ class LocalRocketMq(ThreadedCluster, BreakableRocketMq):
         with papers_of(groups.nodes, tls=tls) as papers:
             async with open_proxies(groups.nodes) as site:
                 cluster = cls(groups, site, random.Random(seed), papers)
+                cluster._stand(zones_planned(zones, zone_delay_s).settle(groups.all(), [groups.name_server]))
                 try:
                     await cluster.start()
                     await cluster.wait_until_serving()
@@ -394,7 +397,7 @@ class _GroupsSystem(RocketMqSystem):
         self._groups = groups
         self._plans: dict[int, ProcessPlan] = {}
 
-    def members(self, nodes: int) -> tuple[Member, ...]:
+    def members_in_zones(self, nodes: int, zones: int = 1) -> tuple[Member, ...]:
         """The name server first, so that brokers find it."""
         groups = self._groups
         name_server = Member(groups.name_server, NAMESERVER, holds_data=False)
@@ -449,6 +452,8 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
         properties: Mapping[str, object] | None = None,
         directory: Path | None = None,
         tls: bool = False,
+        zones: str = "",
+        zone_delay_s: float = 0.0,
     ) -> AsyncIterator["RocketMqProcesses"]:
         """Like `LocalRocketMq.open`. Without a `directory` the files are removed at the end.
 
@@ -456,8 +461,9 @@ class RocketMqProcesses(DataProcesses, BreakableRocketMq):
         """
         groups = BrokerGroups.of(pairs=pairs, slaves=slaves, sync=sync, properties=properties or {})
         system, brokers = _GroupsSystem(groups), len(groups.brokers)
+        mode, plan = groups.mode, zones_planned(zones, zone_delay_s)
         with home_of(directory) as home:
-            opening = open_cluster(home, system, groups.mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls)
+            opening = open_cluster(home, system, mode, nodes=brokers, cluster_id=CLUSTER_ID, tls=tls, zones=plan)
             async with opening as running:
                 cluster = cls(groups, system, running)
                 await cluster.wait_until_serving(within_s=3 * PATIENCE_S)

@@ -54,7 +54,7 @@ class BrokerGroups:
             f"broker-{string.ascii_lowercase[group]}": {group * size + each + 1: each for each in range(size)}
             for group in range(pairs)
         }
-        return cls(RocketMode.of(words, replication), ids)
+        return cls(RocketMode.of(words, replication).on(pairs * size), ids)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,6 +65,10 @@ class BrokerGroups:
     def brokers(self) -> tuple[int, ...]:
         """All brokers of all groups."""
         return tuple(node for ids in self._ids.values() for node in ids)
+
+    def all(self) -> list[tuple[int, ...]]:
+        """The brokers of each group."""
+        return [tuple(ids) for ids in self._ids.values()]
 
     @property
     def name_server(self) -> int:
