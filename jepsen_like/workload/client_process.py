@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO, Any, Final, TypeVar
 
 import attrs
@@ -160,6 +160,24 @@ class ClientPipe:
             return [*waiting, [QUIT]]
         self._unpacker.feed(chunk)
         return [*waiting, *self._unpacker]
+
+    def turns(self, final: Callable[[], None]) -> Iterator[bool]:
+        """Yields before each turn of a client that has nothing under way then: True while it has to work.
+
+        Between turns this obeys the harness, by `final` in the end, and ends when that lets the client end.
+        """
+        stopping = False
+        while True:
+            for command, *_ in self.commands():
+                if command == QUIT:
+                    return
+                if command == STOP and not stopping:
+                    stopping = True
+                    self.flush(force=True)
+                    self.say(STOPPED)
+                if command == FINAL:
+                    final()
+            yield not stopping
 
     def say(self, *message: Any) -> None:
         """Write one message; waits while the harness does not read."""

@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from jepsen_like.history.ops import NONE
 from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_process import FINAL, ClientPipe
 from jepsen_like.workload.client_rows import NoteRow, ReadRow, TailRow
 from jepsen_like.workload.payload import decode_value
 
@@ -45,28 +45,18 @@ class Reader:
 
     def run(self) -> None:
         """Read until told otherwise."""
-        stopping = False
-        while True:
-            for command, *_ in self._pipe.commands():
-                if command == QUIT:
-                    self._consumer.close()
-                    return
-                if command == STOP and not stopping:
-                    stopping = True
-                    self._pipe.flush(force=True)
-                    self._pipe.say(STOPPED)
-                if command == FINAL:
-                    self._final()
+        for works in self._pipe.turns(self._final):
             if self._config.is_outdated:
                 self._consumer.close()
                 self._consumer = Consumer(self._config.now())
-            if stopping or self._plan.reads_whole:
+            if not works or self._plan.reads_whole:
                 time.sleep(PAUSE_S)
                 continue
             partition = self._rng.randrange(self._plan.partitions)
             self._read(partition, self._place(partition))
             self._pipe.flush()
             time.sleep(PAUSE_S * self._rng.random())
+        self._consumer.close()
 
     def _place(self, partition: int) -> int:
         draw, end = self._rng.random(), self._end[partition]

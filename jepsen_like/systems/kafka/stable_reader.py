@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from jepsen_like.history.ops import NONE, READ_COMMITTED, READ_UNCOMMITTED
 from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_process import FINAL, ClientPipe
 from jepsen_like.workload.client_rows import EndRow, FoundRow
 from jepsen_like.workload.payload import decode_value
 
@@ -40,19 +40,8 @@ class StableReader:
 
     def run(self) -> None:
         """Read until told otherwise."""
-        stopping = False
-        while True:
-            for command, *_ in self._pipe.commands():
-                if command == QUIT:
-                    self._consumer.close()
-                    return
-                if command == STOP and not stopping:
-                    stopping = True
-                    self._pipe.flush(force=True)
-                    self._pipe.say(STOPPED)
-                if command == FINAL:
-                    self._final()
-            if stopping:
+        for works in self._pipe.turns(self._final):
+            if not works:
                 time.sleep(PAUSE_S)
                 continue
             if self._config.is_outdated:
@@ -62,6 +51,7 @@ class StableReader:
             if self._rng.random() < ASK_CHANCE:
                 self._ask(self._consumer, READ_COMMITTED, self._rng.randrange(self._plan.partitions))
             self._pipe.flush()
+        self._consumer.close()
 
     def _make(self, isolation: int, **more: Any) -> Consumer:
         return Consumer({**self._config.now(), "isolation.level": LEVELS[isolation], **more})

@@ -24,7 +24,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from jepsen_like.history.ops import NONE, READ_COMMITTED, ErrorCode, Outcome
 from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.worker_plan import TRANSFORMER, WorkerPlan
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_process import FINAL, ClientPipe
 from jepsen_like.workload.client_rows import FoundRow, InitRow, PositionRow, TransactionRow
 from jepsen_like.workload.payload import decode_value, encode_value
 
@@ -92,18 +92,8 @@ class Transactor:
 
     def run(self) -> None:
         """Run transactions until told otherwise."""
-        stopping = False
-        while True:
-            for command, *_ in self._pipe.commands():
-                if command == QUIT:
-                    return
-                if command == STOP and not stopping:
-                    stopping = True
-                    self._pipe.flush(force=True)
-                    self._pipe.say(STOPPED)
-                if command == FINAL:
-                    self._final()
-            if stopping:
+        for works in self._pipe.turns(self._final):
+            if not works:
                 time.sleep(BACK_OFF_S)
                 continue
             if self._config.is_outdated:
