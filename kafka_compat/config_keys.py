@@ -399,6 +399,12 @@ BROKER_KEYS: Final = _table(
     _int("group.consumer.session.timeout.ms", 45_000, "The session timeout of members by KIP-848.", least=1),
     _int("group.consumer.heartbeat.interval.ms", 5_000, "How often members by KIP-848 send heartbeats.", least=1),
     _int("group.consumer.max.size", INT_MAX, "Members of one group by KIP-848.", least=1),
+    _int(
+        "group.consumer.regex.refresh.interval.ms",
+        600_000,
+        "How often the topics that match a group's expressions are looked for anew.",
+        least=10_000,
+    ),
     _int("offset.metadata.max.bytes", 4_096, "The longest text that is kept with a committed offset."),
     _int("offsets.topic.num.partitions", 50, "Partitions of the offsets topic; fixed once it is made.", least=1),
     _int(

@@ -41,6 +41,7 @@ class Coordinators(CoordinatorHost[GroupCoordinator]):
             group_consumer_session_timeout_ms=settings.number("group.consumer.session.timeout.ms"),
             group_consumer_heartbeat_interval_ms=settings.number("group.consumer.heartbeat.interval.ms"),
             group_consumer_max_size=settings.number("group.consumer.max.size"),
+            group_consumer_regex_refresh_interval_ms=settings.number("group.consumer.regex.refresh.interval.ms"),
             offset_metadata_max_bytes=settings.number("offset.metadata.max.bytes"),
             offsets_retention_ms=settings.number("offsets.retention.minutes") * 60_000,
             offsets_retention_check_interval_ms=settings.number("offsets.retention.check.interval.ms"),

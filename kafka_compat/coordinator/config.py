@@ -25,3 +25,5 @@ class CoordinatorConfig:
     group_consumer_max_size: int = 2**31 - 1
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """The assignors of groups by KIP-848; the first is the default."""
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    """The time after which all topics are held against the expressions of a group again, by the rights of then."""

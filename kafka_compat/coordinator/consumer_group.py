@@ -18,14 +18,17 @@ from kafka_compat.coordinator.consumer_records import (
     CurrentValue,
     GroupValue,
     MemberValue,
+    PatternValue,
     RecordKind,
     TargetMemberValue,
     TargetValue,
+    decode_consumer_record,
     pack,
     record_key,
     record_value,
     unpack,
 )
+from kafka_compat.coordinator.topic_search import TopicSearches
 from log.values import frozen
 
 NEVER = math.inf
@@ -60,6 +63,16 @@ class ConsumerGroupState(enum.StrEnum):
     STABLE = "Stable"
 
 
+@frozen
+class Wishes:
+    """The wishes of a member: a change of them raises the epoch of its group."""
+
+    topics: frozenset[str] = frozenset()
+    pattern: str | None = None
+    """An expression: the member reads the topics that match, too."""
+    assignor: str | None = None
+
+
 @define
 class ConsumerMember:
     """One member. Deadlines are in seconds, as `now`."""
@@ -69,8 +82,7 @@ class ConsumerMember:
     rack_id: str | None = None
     client_id: str = ""
     client_host: str = ""
-    topics: frozenset[str] = frozenset()
-    assignor: str | None = None
+    wishes: Wishes = field(factory=Wishes)
     rebalance_timeout_ms: int = -1
     epoch: int = 0
     previous_epoch: int = 0
@@ -93,16 +105,18 @@ class ConsumerMember:
             rack_id=self.rack_id,
             client_id=self.client_id,
             client_host=self.client_host,
-            subscribed_topic_names=tuple(sorted(self.topics)),
+            subscribed_topic_names=tuple(sorted(self.wishes.topics)),
+            subscribed_topic_regex=self.wishes.pattern,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
-            server_assignor=self.assignor,
+            server_assignor=self.wishes.assignor,
         )
 
     def load(self, value: MemberValue) -> None:
         """Takes over what a record holds."""
         self.instance_id, self.rack_id = value.instance_id, value.rack_id
         self.client_id, self.client_host = value.client_id, value.client_host
-        self.topics, self.assignor = frozenset(value.subscribed_topic_names), value.server_assignor
+        topics = frozenset(value.subscribed_topic_names)
+        self.wishes = Wishes(topics, value.subscribed_topic_regex or None, value.server_assignor)
         self.rebalance_timeout_ms = value.rebalance_timeout_ms
 
     def current(self) -> CurrentValue:
@@ -137,6 +151,7 @@ class ConsumerGroup:
     """The records that the log has, or will have by the writes under way."""
     touched: set[str] = field(factory=set)
     """Members whose records may differ from those."""
+    patterns: TopicSearches = field(factory=TopicSearches)
     owed: list[bytes] = field(factory=list)
     """Keys of a classic group in whose place this one came: their tombstones are still to be written."""
 
@@ -184,13 +199,29 @@ class ConsumerGroup:
 
     def subscribes_to(self, topic: str) -> bool:
         """Returns True if a member is subscribed to a topic."""
-        return any(topic in member.topics for member in self.members.values())
+        return any(topic in self.topics_of(member) for member in self.members.values())
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """Returns the names of all topics that a member reads; some may not exist."""
+        topics, pattern = member.wishes.topics, member.wishes.pattern
+        return topics if pattern is None else topics | self.patterns.found.get(pattern, frozenset())
+
+    def forget_patterns(self) -> None:
+        """Forgets the expressions that no member has any more."""
+        self.patterns.keep({each.wishes.pattern for each in self.members.values()})
+
+    def search(self, now: float) -> None:
+        """Goes on with the searches for topics. What they find in the end raises the group's epoch."""
+        if self.patterns.go_on(now):
+            self.epoch = max(self.epoch, self.target_epoch + 1)
+        self.due = min(self.due, self.patterns.due)
 
     # ---------------------------------------------------------------- assignment
 
     def hash_of(self, topics: Mapping[str, KnownTopic]) -> int:
         """Returns a hash of the subscribed topics that there are; 0 without any."""
-        names = {name for member in self.members.values() for name in member.topics if name in topics}
+        read = {name for member in self.members.values() for name in member.wishes.topics}
+        names = {name for name in read.union(*self.patterns.found.values()) if name in topics}
         if not names:
             return 0
         text = repr([(name, topics[name].id, topics[name].partitions) for name in sorted(names)])
@@ -198,14 +229,15 @@ class ConsumerGroup:
 
     def assign(self, topics: Mapping[str, KnownTopic], allowed: tuple[str, ...]) -> None:
         """Makes the target assignment of the group's epoch, by the assignor that most members want."""
-        votes = [each.assignor for each in self.members.values() if each.assignor in allowed]
+        votes = [each.wishes.assignor for each in self.members.values() if each.wishes.assignor in allowed]
         self.assignor = max(allowed, key=votes.count)
-        found = {name: topics[name] for each in self.members.values() for name in each.topics if name in topics}
+        read = {each.id: self.topics_of(each) for each in self.members.values()}
+        found = {name: topics[name] for names in read.values() for name in names if name in topics}
         ordered = sorted(
             self.members.values(), key=lambda each: (each.instance_id is None, each.instance_id or each.id)
         )
         target = ASSIGNORS[self.assignor](
-            {each.id: frozenset(found[name].id for name in each.topics if name in found) for each in ordered},
+            {each.id: frozenset(found[name].id for name in read[each.id] if name in found) for each in ordered},
             {each.id: each.partitions for each in found.values()},
             self.target,
         )
@@ -239,7 +271,7 @@ class ConsumerGroup:
     def find_due(self) -> None:
         """Makes `due` exact."""
         deadlines = (min(each.session_deadline, each.revocation_deadline) for each in self.members.values())
-        self.due = min(deadlines, default=NEVER)
+        self.due = min(self.patterns.due, min(deadlines, default=NEVER))
 
     # ------------------------------------------------------------------ records
 
@@ -261,6 +293,13 @@ class ConsumerGroup:
             target = TargetMemberValue(topic_partitions=pack(self.target.get(member_id, NOTHING)))
             values.update(zip(keys, (member.record(), target, member.current()), strict=True))
         self.touched.clear()
+        for text in sorted(self.patterns.rewritten):
+            key = record_key(RecordKind.PATTERN, self.id, text)
+            if text in self.patterns.found:
+                values[key] = PatternValue(topics=tuple(sorted(self.patterns.found[text])))
+            else:
+                gone.append(key)
+        self.patterns.rewritten.clear()
         for key in gone:
             if self.written.pop(key, None) is not None:
                 yield key, None
@@ -274,6 +313,9 @@ class ConsumerGroup:
         """The write of these records of these members failed: they are written again with the next change."""
         for key in keys:
             self.written[key] = UNKNOWN_RECORD
+            record = decode_consumer_record(key, None)
+            if record is not None and record[0] is RecordKind.PATTERN:
+                self.patterns.rewritten.add(record[2])
         self.touched |= members
 
     def load(self, kind: RecordKind, member_id: str, value: ConsumerValue | None) -> None:
@@ -298,6 +340,10 @@ class ConsumerGroup:
                 member.epoch, member.previous_epoch = value.member_epoch, value.previous_member_epoch
                 member.state = MemberState(value.state) if value.state in set(MemberState) else MemberState.STABLE
                 member.assigned, member.revoking = unpack(value.assigned), unpack(value.revoking)
+            case PatternValue():
+                self.patterns.found[member_id] = frozenset(value.topics)
+            case None if kind is RecordKind.PATTERN:
+                self.patterns.found.pop(member_id, None)
             case None if kind is RecordKind.TARGET_MEMBER:
                 self.target.pop(member_id, None)
             case None if kind is RecordKind.MEMBER:

@@ -26,6 +26,7 @@ class RecordKind(enum.IntEnum):
     TARGET = 6
     TARGET_MEMBER = 7
     CURRENT = 8
+    PATTERN = 16
 
 
 class GroupKey(Message):
@@ -35,7 +36,7 @@ class GroupKey(Message):
 
 
 class MemberKey(Message):
-    """Names one member."""
+    """Names one member, or one expression."""
 
     group: str = string()
     member: str = string()
@@ -90,18 +91,27 @@ class CurrentValue(Message):
     revoking: tuple[TopicPartitions, ...] = array(TopicPartitions)
 
 
-ConsumerValue: TypeAlias = GroupValue | MemberValue | TargetValue | TargetMemberValue | CurrentValue
+class PatternValue(Message):
+    """The topics whose names match an expression, when the group looked last; `version` is Kafka's offset of metadata."""
+
+    topics: tuple[str, ...] = array(STRING)
+    version: int = int64(default=0)
+    timestamp: int = int64(default=0)
+
+
+ConsumerValue: TypeAlias = GroupValue | MemberValue | TargetValue | TargetMemberValue | CurrentValue | PatternValue
 VALUES: Final[dict[RecordKind, type[ConsumerValue]]] = {
     RecordKind.GROUP: GroupValue,
     RecordKind.MEMBER: MemberValue,
     RecordKind.TARGET: TargetValue,
     RecordKind.TARGET_MEMBER: TargetMemberValue,
     RecordKind.CURRENT: CurrentValue,
+    RecordKind.PATTERN: PatternValue,
 }
 OF_GROUP: Final = (RecordKind.GROUP, RecordKind.TARGET)
 OF_MEMBER: Final = (RecordKind.MEMBER, RecordKind.TARGET_MEMBER, RecordKind.CURRENT)
 DecodedConsumerRecord: TypeAlias = tuple[RecordKind, str, str, ConsumerValue | None]
-"""Kind, group, member (empty for the group's own) and value; a value of None is a tombstone."""
+"""Kind, group, member or expression (empty for the group's own) and value; a value of None is a tombstone."""
 
 
 def record_key(kind: RecordKind, group: str, member: str = "") -> bytes:

@@ -21,6 +21,7 @@ from kafka_compat.coordinator.consumer_group import (
 )
 from kafka_compat.coordinator.consumer_records import DecodedConsumerRecord, RecordKind, by_topic, unpack
 from kafka_compat.coordinator.events import GroupRequestArrived
+from kafka_compat.coordinator.expressions import BadExpression, Expression
 from kafka_compat.coordinator.group import ClassicGroup, GroupState
 from kafka_compat.coordinator.record_formats import group_key
 from kafka_compat.coordinator.writes import CleanUp, ConsumerGroupWrite, StepOutput, client_error
@@ -41,6 +42,7 @@ from kafka_compat.protocol.apis.consumer_group_heartbeat import (
 )
 from kafka_compat.protocol.apis.leave_group import LeaveGroupMember
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from log.values import evolve
 
 LEAVE: Final = -1
 MEMBER_ID_VERSION: Final = 1
@@ -64,7 +66,7 @@ class ConsumerRequests:
 
     def heartbeat(self, event: GroupRequestArrived, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroup | None:
         """Answers a heartbeat, or lets the answer wait for a write. Returns the group, if there is one."""
-        refusal = _objection(event.version, request) or self._group_objection(request)
+        refusal = _objection(event.version, request) or self._group_objection(request) or self._misreads(request)
         if refusal is not None:
             self._refuse(event.token, refusal)
             return None
@@ -80,6 +82,7 @@ class ConsumerRequests:
             return group if group.epoch else None
         before = member.assigned
         self._update(event, request, group, member)
+        self._search(event, group, member)
         topic_hash = group.hash_of(self.topics)
         if topic_hash != group.metadata_hash:
             group.metadata_hash = topic_hash
@@ -92,7 +95,7 @@ class ConsumerRequests:
         self._set_deadlines(group, member, since=(state, epoch))
         asks = request.member_epoch == 0 or (
             request.rebalance_timeout_ms >= 0
-            and request.subscribed_topic_names is not None
+            and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
             and request.topic_partitions is not None
         )
         shown = member.assigned if asks or member.assigned != before else None
@@ -138,6 +141,27 @@ class ConsumerRequests:
             return KafkaErrorCode.GROUP_MAX_SIZE_REACHED, f"The coordinator has {self.config.groups_max} groups."
         return None
 
+    def _misreads(self, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
+        """Returns the reason to refuse an expression that is new to its group, if it is none."""
+        text, group = request.subscribed_topic_regex, self.groups.get(request.group_id)
+        if not text or (group is not None and text in group.patterns.found):
+            return None
+        try:
+            Expression(text)
+        except BadExpression as error:
+            reason = f"SubscribedTopicRegex `{text}` is not a valid regular expression: {error}."
+            return KafkaErrorCode.INVALID_REGULAR_EXPRESSION, reason
+        return None
+
+    def _search(self, event: GroupRequestArrived, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Hold the topics that are new against the member's expression, by the rights of the caller."""
+        group.forget_patterns()
+        if member.wishes.pattern is None:
+            return
+        refresh = self.config.group_consumer_regex_refresh_interval_ms / 1000
+        group.patterns.of(member.wishes.pattern).begin(self.topics, event.may_describe, self.out.now, refresh)
+        group.search(self.out.now)
+
     def _make(self, name: str) -> ConsumerGroup:
         """Returns a new group, in the place of an empty classic one."""
         group = self.groups[name] = ConsumerGroup(name)
@@ -167,7 +191,7 @@ class ConsumerRequests:
             text = f"Static member {static.id} with instance id {request.instance_id} is still in the group."
             return KafkaErrorCode.UNRELEASED_INSTANCE_ID, text
         else:
-            new.topics, new.assignor, new.rack_id = static.topics, static.assignor, static.rack_id
+            new.wishes, new.rack_id = static.wishes, static.rack_id
             new.rebalance_timeout_ms, assigned = static.rebalance_timeout_ms, static.assigned
             target = group.target.get(static.id, assigned)
             group.remove(static)
@@ -189,16 +213,16 @@ class ConsumerRequests:
             member.rack_id = request.rack_id
         if request.rebalance_timeout_ms >= 0:
             member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        wished = member.wishes
         if request.server_assignor is not None:
-            member.assignor = request.server_assignor
-        topics, assignor = before.subscribed_topic_names, before.server_assignor
+            member.wishes = evolve(member.wishes, assignor=request.server_assignor)
         if request.subscribed_topic_names is not None:
-            member.topics = frozenset(request.subscribed_topic_names)
-        after = member.record()
-        if after != before:
+            member.wishes = evolve(member.wishes, topics=frozenset(request.subscribed_topic_names))
+        if request.subscribed_topic_regex is not None:
+            member.wishes = evolve(member.wishes, pattern=request.subscribed_topic_regex or None)
+        if member.record() != before:
             group.touched.add(member.id)
-        changed = (after.subscribed_topic_names, after.server_assignor) != (topics, assignor)
-        if changed or member.id not in group.target:
+        if member.wishes != wished or member.id not in group.target:
             group.epoch = max(group.epoch, group.target_epoch + 1)
 
     def _set_deadlines(self, group: ConsumerGroup, member: ConsumerMember, since: tuple[MemberState, int]) -> None:
@@ -245,6 +269,7 @@ class ConsumerRequests:
 
     def _remove(self, group: ConsumerGroup, member: ConsumerMember) -> None:
         group.remove(member)
+        group.forget_patterns()
         group.epoch = max(group.epoch, group.target_epoch + 1)
 
     def expire(self, group: ConsumerGroup) -> None:
@@ -253,6 +278,8 @@ class ConsumerRequests:
         for member in list(group.members.values()):
             if min(member.session_deadline, member.revocation_deadline) <= now:
                 self._remove(group, member)
+        if group.patterns.due <= now:
+            group.search(now)
         self.flush(group)
         group.find_due()
 
@@ -271,7 +298,7 @@ class ConsumerRequests:
         self, group: ConsumerGroup, token: int | None = None, response: ConsumerGroupHeartbeatResponse | None = None
     ) -> None:
         """Writes what has changed. An answer waits for this write and those before it."""
-        if group.touched or group.owed:
+        if group.touched or group.patterns.rewritten or group.owed:
             members = frozenset(group.touched)
             if records := tuple(group.changes()):
                 self.out.append(records, ConsumerGroupWrite(group, tuple(key for key, _ in records), members, []))
@@ -345,7 +372,8 @@ class ConsumerRequests:
                     member_epoch=member.epoch,
                     client_id=member.client_id,
                     client_host=member.client_host,
-                    subscribed_topic_names=tuple(sorted(member.topics)),
+                    subscribed_topic_names=tuple(sorted(member.wishes.topics)),
+                    subscribed_topic_regex=member.wishes.pattern,
                     assignment=_describe_partitions(names, member.assigned),
                     target_assignment=_describe_partitions(names, group.target.get(member.id, frozenset())),
                     member_type=CONSUMER_MEMBER,
@@ -411,12 +439,7 @@ def _objection(version: int, request: ConsumerGroupHeartbeatRequest) -> Refusal 
         text = "TopicPartitions must be empty when (re-)joining."
     elif epoch == 0 and request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         text = "SubscribedTopicNames or SubscribedTopicRegex must be set in first request."
-    if text:
-        return KafkaErrorCode.INVALID_REQUEST, text
-    if request.subscribed_topic_regex:
-        pattern = "SubscribedTopicRegex is not evaluated by these brokers; subscribe to topics by their names."
-        return KafkaErrorCode.INVALID_REGULAR_EXPRESSION, pattern
-    return None
+    return (KafkaErrorCode.INVALID_REQUEST, text) if text else None
 
 
 def _find_known(

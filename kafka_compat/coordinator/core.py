@@ -462,7 +462,9 @@ def _not_recordable(request: GroupRequest) -> KafkaErrorCode:
     recorded = JoinGroupRequest | OffsetCommitRequest | TxnOffsetCommitRequest | ConsumerGroupHeartbeatRequest
     if isinstance(request, recorded) and not fits(request.group_id):
         return KafkaErrorCode.INVALID_GROUP_ID
-    if isinstance(request, ConsumerGroupHeartbeatRequest) and not fits(request.member_id):
+    if isinstance(request, ConsumerGroupHeartbeatRequest) and not fits(
+        request.member_id, request.subscribed_topic_regex
+    ):
         return KafkaErrorCode.INVALID_REQUEST
     if isinstance(request, JoinGroupRequest):
         names = (each.name for each in request.protocols)

@@ -4,7 +4,7 @@
 milliseconds since 1970: it is written into records, which outlive the process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from kafka_compat.coordinator.consumer_group import KnownTopic
@@ -71,6 +71,8 @@ class GroupRequestArrived:
     """A new UUID as text. A new member's id is its client id or instance id, `-`, and this; by KIP-848, this alone."""
     guard: int = 0
     """TxnOffsetCommit only: the guard that the verification of its transaction gave (KIP-890)."""
+    may_describe: Callable[[str], bool] | None = None
+    """Returns True for topics that the caller may describe; None if that is all. Only those match its expressions."""
 
 
 @frozen

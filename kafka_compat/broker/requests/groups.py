@@ -6,9 +6,11 @@ in requests become names here, and names in answers become ids.
 
 from collections import defaultdict, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from kafka_compat.broker.calls import ClientCall
+from kafka_compat.acls import ResourceType
+from kafka_compat.broker.calls import ClientCall, GuardedCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.coordinators import Coordinators
 from kafka_compat.broker.topic_creation import TopicCreation
@@ -57,6 +59,7 @@ from kafka_compat.protocol.apis.offset_fetch import (
     OffsetFetchTopicResponse,
 )
 from kafka_compat.protocol.apis.sync_group import SYNC_GROUP
+from kafka_compat.protocol.authorized import AclOperation
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from kafka_compat.protocol.schema import NO_UUID
 from log.values import evolve
@@ -204,6 +207,8 @@ class GroupApiRequests:
         context = self._context
         identity = context.new_id().hex()
         suffix = "-".join((identity[:8], identity[8:12], identity[12:16], identity[16:20], identity[20:]))
+        access = call.access if isinstance(call, GuardedCall) else None
+        may = None if access is None else partial(access.may, AclOperation.DESCRIBE, ResourceType.TOPIC, quiet=True)
         return lambda token: GroupRequestArrived(
             token,
             call.version,
@@ -213,6 +218,7 @@ class GroupApiRequests:
             call.client_host,
             suffix,
             guard,
+            may,
         )
 
     # ---------------------------------------------------------------- topics by name, by id, and unknown ones

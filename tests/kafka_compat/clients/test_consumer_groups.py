@@ -42,3 +42,12 @@ def test_a_member_of_the_other_protocol_takes_over_a_group_without_members(
             read_some(member)
             member.commit(0, offset)
             assert member.fetch_committed(0) == offset
+
+
+def test_a_member_reads_the_topics_that_match_its_expression(
+    newer: NewerProtocol, new_topic: Callable[..., str], group: str
+) -> None:
+    wanted = new_topic(1)
+    newer.produce(wanted, number_messages(5))
+    with newer.joining(group, f"^{wanted}-none|[{wanted[0]}]{wanted[1:]}$") as member:
+        assert [record.offset for record in read_some(member)] == list(range(5))

@@ -9,6 +9,9 @@ Commands; `a` is any name of a client, whose id and generation are remembered fr
     commit a t/0=5 t/1=6:note gen= id=      fetch a t/0 ...      fetch a *      fetch a t/0 stable=1
     txncommit a t/0=5 producer=7,0     marker 7 commit      the end of a producer's transaction is committed
     forget a t/0     list states=stable types=classic     describe g     delete g h     topics t
+    known t=4 u=2     the topics of the cluster, for groups by KIP-848, whose members choose their own ids
+    stay a topics=t+u owned=t/0-1 regex= rebalance=60 assignor= static= epoch= id=     a heartbeat by KIP-848
+    quit a static=i epoch=-2     members g     leaves, and describes, by KIP-848
     written 3     failed 3 NOT_ENOUGH_REPLICAS     wait 10     resign     show
     load        a new coordinator on what was written or is under way, still loading; `loaded` ends that
 
@@ -30,6 +33,7 @@ from kafka_compat.coordinator.events import (
     LoadFinished,
     RecordsLoaded,
     Resigned,
+    TopicsKnown,
     TopicsRemoved,
     TransactionEnded,
     WriteFailed,
@@ -37,6 +41,8 @@ from kafka_compat.coordinator.events import (
 )
 from kafka_compat.coordinator.record_formats import GroupMetadataValue, OffsetCommitKey, decode_record
 from kafka_compat.coordinator.writes import UNKNOWN_OUTCOMES
+from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
+from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest
@@ -55,6 +61,7 @@ from kafka_compat.protocol.apis.transactions import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
 from tests.golden import renew_script, rewrite
+from tests.kafka_compat.coordinator.consumer_words import consumer_record_text, heartbeat, known_topics
 from tests.kafka_compat.coordinator.texts import response_text
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -72,6 +79,7 @@ class Conversation:
         self.clients: dict[int, str] = {}
         self.ids: dict[str, str] = {}
         self.generations: dict[str, int] = {}
+        self.epochs: dict[str, int] = {}
         self.tokens = 0
         self.members = 0
         self.coordinator = GroupCoordinator(self.config)
@@ -106,6 +114,8 @@ class Conversation:
                 yield from self.step(WriteFailed(int(plain[0]), error))
             case "wait":
                 yield from self.wait(float(plain[0]))
+            case "known":
+                yield from self.step(TopicsKnown(known_topics(options)))
             case "topics":
                 yield from self.step(TopicsRemoved(tuple(plain)))
             case "resign":
@@ -135,7 +145,7 @@ class Conversation:
         self.now = end
 
     def ask(self, verb: str, plain: list[str], options: dict[str, str]) -> Iterator[str]:
-        client = plain[0] if plain and verb not in ("list", "describe", "delete") else "op"
+        client = plain[0] if plain and verb not in ("list", "describe", "delete", "members") else "op"
         version, request = self.request(verb, client, plain, options)
         self.tokens += 1
         self.clients[self.tokens] = client
@@ -188,6 +198,11 @@ class Conversation:
                         for name, _, what in given
                     ),
                 )
+            case "stay" | "quit":
+                epoch = int(options.get("epoch", self.epochs.get(client, 0) if verb == "stay" else -1))
+                return 1, heartbeat(options.get("id", client), epoch, options)
+            case "members":
+                return 1, ConsumerGroupDescribeRequest(group_ids=tuple(plain), include_authorized_operations=False)
             case "beat":
                 return 3, HeartbeatRequest(
                     group_id=group, generation_id=generation, member_id=member_id, group_instance_id=static
@@ -217,6 +232,8 @@ class Conversation:
                         self.ids[client] = response.member_id
                     if response.error_code == KafkaErrorCode.NONE:
                         self.generations[client] = response.generation_id
+                if isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code:
+                    self.epochs[client] = max(response.member_epoch, 0)
                 return f"{client}: {response_text(response)}"
 
     def show(self) -> Iterator[str]:
@@ -330,7 +347,8 @@ def offset_request(
 
 def record_text(key: bytes, value: bytes | None) -> str:
     decoded = decode_record(key, value)
-    assert decoded is not None
+    if decoded is None:
+        return consumer_record_text(key, value)
     if isinstance(decoded[0], OffsetCommitKey):
         name, offset = decoded[0], decoded[1]
         assert not isinstance(offset, GroupMetadataValue)

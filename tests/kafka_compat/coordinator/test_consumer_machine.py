@@ -1,8 +1,11 @@
 """Members by KIP-848 that follow the protocol, answers that are lost, failed writes, time and failovers in any order.
 
-The promises: every heartbeat is answered once. No partition is read by two members that are in the group. When all is
-quiet, every partition has one reader.
+The promises: every heartbeat is answered once, and what its answer states is written. No partition is read by two members
+that are in the group. No one keeps for longer than the rebalance timeout what it is to give back. An epoch, a commit or
+an instance id that is not the member's is refused. When all is quiet, every partition has one reader.
 """
+
+import re
 
 import attrs
 from hypothesis import settings
@@ -11,8 +14,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kafka_compat.coordinator.assignors import Partitions
 from kafka_compat.coordinator.config import CoordinatorConfig
-from kafka_compat.coordinator.consumer_group import KnownTopic
-from kafka_compat.coordinator.consumer_records import pack, unpack
+from kafka_compat.coordinator.consumer_group import LEFT_FOR_A_TIME, KnownTopic, MemberState
+from kafka_compat.coordinator.consumer_records import (
+    CurrentValue,
+    RecordKind,
+    decode_consumer_record,
+    pack,
+    record_key,
+    unpack,
+)
 from kafka_compat.coordinator.core import GroupCoordinator
 from kafka_compat.coordinator.effects import AppendRecords, GroupAnswer
 from kafka_compat.coordinator.events import (
@@ -31,6 +41,12 @@ from kafka_compat.protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
+)
+from kafka_compat.protocol.apis.offset_commit import (
+    OffsetCommitPartition,
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitTopic,
 )
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from tests.examples import examples
@@ -54,6 +70,7 @@ class Member:
     number: int
     instance: str | None
     topics: tuple[str, ...]
+    pattern: str = ""
     life: int = 0
     epoch: int = 0
     reads: Partitions = frozenset()
@@ -88,6 +105,12 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.base: list[Record] = []
         self.appended: dict[int, tuple[Record, ...]] = {}
         self.under_way: list[int] = []
+        self.failed: list[int] = []
+        """Writes that failed and are in the log: they count with the next."""
+        self.durable: dict[bytes, bytes | None] = {}
+        self.giving_since: dict[str, float] = {}
+        self.commits: dict[int, bool] = {}
+        """By token: True if the commit may pass."""
         self.coordinator = GroupCoordinator(CONFIG)
         self.step(LoadFinished(0))
 
@@ -103,6 +126,12 @@ class ConsumerMachine(RuleBasedStateMachine):
                 self.deliver(effect)
 
     def deliver(self, effect: GroupAnswer) -> None:
+        if isinstance(effect.response, OffsetCommitResponse):
+            error = KafkaErrorCode(effect.response.topics[0].partitions[0].error_code)
+            assert self.commits.pop(effect.token) or error is not KafkaErrorCode.NONE, (
+                "a commit of another epoch counts"
+            )
+            return
         assert isinstance(effect.response, ConsumerGroupHeartbeatResponse)
         for member in self.members:
             if member.token == effect.token:
@@ -118,6 +147,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             member.stated = None
             return
         assert member.asked is not None
+        self.check_written(member, response)
         member.heard_at = self.now
         member.epoch = response.member_epoch
         if member.asked.topic_partitions is not None:
@@ -125,6 +155,18 @@ class ConsumerMachine(RuleBasedStateMachine):
         if response.assignment is not None:
             member.wanted = unpack(response.assignment.topic_partitions)
             member.reads |= member.wanted
+
+    def check_written(self, member: Member, response: ConsumerGroupHeartbeatResponse) -> None:
+        """The next coordinator would know the epoch and the partitions of an answer."""
+        key = record_key(RecordKind.CURRENT, GROUP, member.id)
+        decoded = decode_consumer_record(key, self.durable.get(key))
+        assert decoded is not None
+        current = decoded[3]
+        assert isinstance(current, CurrentValue), "an answer comes before its member is written"
+        assert current.member_epoch == response.member_epoch, "an answer comes before its epoch is written"
+        if response.assignment is not None:
+            given = unpack(response.assignment.topic_partitions)
+            assert given == unpack(current.assigned), "an answer comes before its partitions are written"
 
     def ids(self) -> dict[str, KnownTopic]:
         return {name: KnownTopic(name.encode() * 16, count) for name, count in self.counts.items()}
@@ -169,6 +211,7 @@ class ConsumerMachine(RuleBasedStateMachine):
             instance_id=member.instance,
             rebalance_timeout_ms=round(REBALANCE_S * 1000) if states is not None else -1,
             subscribed_topic_names=member.topics if states is not None else None,
+            subscribed_topic_regex=member.pattern if states is not None else None,
             topic_partitions=topics,
         )
         self.send(member, member.asked)
@@ -196,10 +239,85 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.send(member, request)
         member.token = None
 
-    @rule(number=st.integers(0, 2), topics=st.sampled_from([("t",), ("u",), NAMES]))
-    def subscribe(self, number: int, topics: tuple[str, ...]) -> None:
+    @rule(
+        number=st.integers(0, 2),
+        wanted=st.sampled_from([(("t",), ""), (("u",), ""), (NAMES, ""), ((), "t|u"), ((), "[^u]"), (("u",), "t")]),
+    )
+    def subscribe(self, number: int, wanted: tuple[tuple[str, ...], str]) -> None:
         member = self.members[number]
-        member.topics, member.stated = topics, None
+        (member.topics, member.pattern), member.stated = wanted, None
+
+    @rule(number=st.integers(0, 2), ahead=st.sampled_from([-2, -1, 0, 1]), named=st.booleans())
+    def commit(self, number: int, ahead: int, named: bool) -> None:
+        member = self.members[number]
+        group = self.coordinator.consumer_groups.get(GROUP)
+        known = group.members.get(member.id) if group is not None else None
+        epoch = member.epoch + ahead
+        if epoch < 0:
+            return
+        self.tokens += 1
+        self.commits[self.tokens] = known is not None and named and known.epoch == epoch
+        partition = OffsetCommitPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        request = OffsetCommitRequest(
+            group_id=GROUP,
+            generation_id_or_member_epoch=epoch,
+            member_id=member.id if named else "someone",
+            topics=(OffsetCommitTopic(name="t", partitions=(partition,)),),
+        )
+        if group is not None and group.members:
+            self.step(GroupRequestArrived(self.tokens, 9, request, round(self.now * 1000)))
+        else:
+            del self.commits[self.tokens]
+
+    @rule(number=st.integers(0, 2), ahead=st.sampled_from([-3, -2, 1]))
+    def ghost(self, number: int, ahead: int) -> None:
+        """Someone with the id of a member is in an epoch that is neither its own nor the one before."""
+        member = self.members[number]
+        group = self.coordinator.consumer_groups.get(GROUP)
+        known = group.members.get(member.id) if group is not None else None
+        if known is None or known.epoch + ahead <= 0 or known.epoch + ahead == known.previous_epoch:
+            return
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP, member_id=member.id, member_epoch=known.epoch + ahead, instance_id=member.instance
+        )
+        assert self.ask_aside(request) is KafkaErrorCode.FENCED_MEMBER_EPOCH, "an epoch fences nobody"
+
+    @rule()
+    def impostor(self) -> None:
+        """A second member with the instance id of one that is there."""
+        group = self.coordinator.consumer_groups.get(GROUP)
+        static = group.static_member("i2") if group is not None else None
+        if static is None or static.epoch == LEFT_FOR_A_TIME:
+            return
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=GROUP,
+            member_id="impostor",
+            member_epoch=0,
+            instance_id="i2",
+            rebalance_timeout_ms=round(REBALANCE_S * 1000),
+            subscribed_topic_names=NAMES,
+            topic_partitions=(),
+        )
+        assert self.ask_aside(request) is KafkaErrorCode.UNRELEASED_INSTANCE_ID, "an instance id is taken over"
+
+    def ask_aside(self, request: ConsumerGroupHeartbeatRequest) -> KafkaErrorCode:
+        """The error of a request that is refused at once, by one that is no member."""
+        self.tokens += 1
+        event = GroupRequestArrived(self.tokens, 1, request, round(self.now * 1000))
+        effects = self.coordinator.step(self.now, event)
+        assert effects, "what should be refused waits for a write"
+        answer = effects[0]
+        assert isinstance(answer, GroupAnswer), "what should be refused is written"
+        assert isinstance(answer.response, ConsumerGroupHeartbeatResponse)
+        return KafkaErrorCode(answer.response.error_code)
+
+    @rule(number=st.integers(0, 2))
+    def hold_on(self, number: int) -> None:
+        """A member goes on with its heartbeats, and gives nothing back."""
+        for _ in range(14):
+            for member in self.members:
+                self.beat(member.number, lost=False, gives_up=member.number != number, written=True)
+            self.wait(BEAT_S)
 
     @rule()
     def grow(self) -> None:
@@ -211,14 +329,20 @@ class ConsumerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule()
     def write(self) -> None:
-        self.step(Written(self.under_way.pop(0)))
+        write_id = self.under_way.pop(0)
+        for each in (*self.failed, write_id):
+            self.durable.update(self.appended[each])
+        self.failed.clear()
+        self.step(Written(write_id))
 
     @precondition(lambda self: self.under_way)
     @rule(kept=st.booleans())
     def fail(self, kept: bool) -> None:
         write_id = self.under_way.pop(0)
         error = KafkaErrorCode.REQUEST_TIMED_OUT if kept else KafkaErrorCode.NOT_ENOUGH_REPLICAS
-        if not kept:
+        if kept:
+            self.failed.append(write_id)
+        else:
             del self.appended[write_id]
         self.step(WriteFailed(write_id, error))
 
@@ -241,6 +365,10 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.base += (record for number, each in self.appended.items() if number not in gone for record in each)
         self.step(Resigned())
         self.appended, self.under_way = {}, []
+        self.failed.clear()
+        self.commits.clear()
+        self.giving_since.clear()
+        self.durable = dict(self.base)
         self.coordinator = GroupCoordinator(CONFIG)
         self.step(RecordsLoaded(tuple(self.base)))
         self.step(LoadFinished(round(self.now * 1000)))
@@ -255,6 +383,18 @@ class ConsumerMachine(RuleBasedStateMachine):
         read = [partition for member in present for partition in member.reads]
         assert len(read) == len(set(read)), "two members read one partition"
 
+    @invariant()
+    def no_one_gives_back_without_end(self) -> None:
+        group = self.coordinator.consumer_groups.get(GROUP)
+        giving = {
+            f"{member.id} {member.epoch} {sorted(member.revoking)}"
+            for member in (group.members.values() if group is not None else ())
+            if member.state is MemberState.UNREVOKED_PARTITIONS
+        }
+        self.giving_since = {each: self.giving_since.get(each, self.now) for each in giving}
+        longest = max((self.now - since for since in self.giving_since.values()), default=0.0)
+        assert longest <= REBALANCE_S, "a member keeps what it is to give back"
+
     def teardown(self) -> None:
         """Without faults, every partition of a subscribed topic gets one reader."""
         for _ in range(100):
@@ -262,7 +402,12 @@ class ConsumerMachine(RuleBasedStateMachine):
                 member.token = None
                 self.beat(member.number, lost=False, gives_up=True, written=True)
             self.wait(1.0)
-        names = {name for member in self.members for name in member.topics}
+        names = {
+            name
+            for member in self.members
+            for name in NAMES
+            if name in member.topics or (member.pattern and re.fullmatch(member.pattern, name))
+        }
         topics = self.ids()
         everything = {(topics[name].id, number) for name in names for number in range(topics[name].partitions)}
         read = [partition for member in self.members for partition in member.reads]

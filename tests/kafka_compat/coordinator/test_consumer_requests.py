@@ -241,7 +241,7 @@ def test_a_deleted_group_leaves_no_record(place: Place) -> None:
         ({"rebalance_timeout_ms": -1}, CODE.INVALID_REQUEST),
         ({"subscribed_topic_names": None}, CODE.INVALID_REQUEST),
         ({"server_assignor": "other"}, CODE.UNSUPPORTED_ASSIGNOR),
-        ({"subscribed_topic_regex": "a.*"}, CODE.INVALID_REGULAR_EXPRESSION),
+        ({"subscribed_topic_regex": "a("}, CODE.INVALID_REGULAR_EXPRESSION),
         ({"member_epoch": 1}, CODE.GROUP_ID_NOT_FOUND),
     ],
 )

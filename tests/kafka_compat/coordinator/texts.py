@@ -17,6 +17,7 @@ from kafka_compat.protocol.apis.offset_fetch import OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupResponse
 from kafka_compat.protocol.apis.transactions import TxnOffsetCommitResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from tests.kafka_compat.coordinator.consumer_words import heartbeat_text, members_text
 
 
 def error(code: int) -> str:
@@ -56,9 +57,9 @@ def response_text(response: GroupResponse) -> str:
         case DeleteGroupsResponse():
             return "deleted " + " ".join(f"{each.group_id}={error(each.error_code)}" for each in response.results)
         case ConsumerGroupHeartbeatResponse():
-            return f"epoch {response.member_epoch} {error(response.error_code)}"
+            return heartbeat_text(response)
         case ConsumerGroupDescribeResponse():
-            return "; ".join(f"{each.group_id} {error(each.error_code)} {each.group_state}" for each in response.groups)
+            return members_text(response)
         case OffsetCommitResponse() | TxnOffsetCommitResponse() | OffsetFetchResponse() | OffsetDeleteResponse():
             return offsets_text(response)
         case _:
@@ -69,10 +70,6 @@ def offsets_text(
     response: OffsetCommitResponse | TxnOffsetCommitResponse | OffsetFetchResponse | OffsetDeleteResponse,
 ) -> str:
     match response:
-        case ConsumerGroupHeartbeatResponse():
-            return f"epoch {response.member_epoch} {error(response.error_code)}"
-        case ConsumerGroupDescribeResponse():
-            return "; ".join(f"{each.group_id} {error(each.error_code)} {each.group_state}" for each in response.groups)
         case OffsetCommitResponse() | TxnOffsetCommitResponse():
             return "commit " + " ".join(
                 f"{topic.name}/{partition.partition_index}={error(partition.error_code)}"
