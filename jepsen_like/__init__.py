@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jepsen_like.history.ops import NONE, Action, CallOp, ErrorCode, ListOp, Op, Outcome
     from jepsen_like.nemesis.table import KINDS
     from jepsen_like.port.file_damage import LogFiles
-    from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
+    from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, Served, TurnReported
     from jepsen_like.port.port import (
         Access,
         Control,
@@ -140,6 +140,7 @@ __all__ = [
     "Seen",
     "SendFailed",
     "SentMessage",
+    "Served",
     "Shows",
     "Symbol",
     "System",
@@ -171,7 +172,7 @@ _MODULES = {
     "jepsen_like.history.ops": "NONE Action CallOp ErrorCode ListOp Op Outcome",
     "jepsen_like.nemesis.table": "KINDS",
     "jepsen_like.port.file_damage": "LogFiles",
-    "jepsen_like.port.observations": "LogBegins Observation OwnEnd Ready RoleReported TurnReported",
+    "jepsen_like.port.observations": "LogBegins Observation OwnEnd Ready RoleReported Served TurnReported",
     "jepsen_like.port.port": "Access Control FaultSeen Leadership Member Mode NotServing ProcessPlan Scope System WrongMode",
     "jepsen_like.port.registry": "SYSTEMS system_named",
     "jepsen_like.port.scenario": "NamedScenario Shows Trial",

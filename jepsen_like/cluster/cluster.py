@@ -24,8 +24,10 @@ from jepsen_like.port.observations import (
     LogBegins,
     OwnEnd,
     Ready,
+    Reports,
     RoleReported,
     RoleSeen,
+    Served,
     StartSeen,
     TurnReported,
     TurnSeen,
@@ -61,9 +63,7 @@ class Cluster:
         plans: Mapping[int, ProcessPlan],
         site: Site,
         nursery: trio.Nursery,
-        roles: list[RoleSeen],
-        starts: list[StartSeen],
-        turns: list[TurnSeen],
+        reports: Reports,
         keys: Keys,
     ) -> None:
         self.access = access
@@ -79,9 +79,7 @@ class Cluster:
         self._site = site
         self._plans = dict(plans)
         self._promoted: tuple[int, ...] = ()
-        self.roles = roles
-        self.starts = starts
-        self.turns = turns
+        self.reports = reports
         self._nursery = nursery
 
     @property
@@ -318,19 +316,21 @@ async def open_cluster(
     members = system.members_in_zones(nodes, zones.count)
     stand = zones_of(zones, mode, members)
     ids = [member.id for member in members]
-    roles, starts, turns = list[RoleSeen](), list[StartSeen](), list[TurnSeen]()
+    reports = Reports()
 
     def on_seen(node: int, t_ns: int, seen: Seen) -> None:
         match seen:
             case RoleReported(role, epoch, scope):
                 # A node whose clock drifts tells its own time.
-                roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
+                reports.roles.append(RoleSeen(node, machines[node].real_ns(t_ns), role, epoch, scope))
             case LogBegins(offset, is_snapshot):
-                starts.append(StartSeen(node, offset, is_snapshot))
+                reports.starts.append(StartSeen(node, offset, is_snapshot))
             case TurnReported():
-                turns.append(TurnSeen(node, machines[node].real_ns(t_ns), seen))
+                reports.turns.append(TurnSeen(node, machines[node].real_ns(t_ns), seen))
+            case Served(what, times):
+                reports.served[what] += times
             case Ended():
-                roles.append(RoleSeen(node, t_ns, DOWN, 0))
+                reports.roles.append(RoleSeen(node, t_ns, DOWN, 0))
             case Ready() | OwnEnd():
                 return
             case _:
@@ -366,9 +366,7 @@ async def open_cluster(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
             )
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(
-                access, system, mode, members, processes, plans, site, nursery, roles, starts, turns, keys
-            )
+            cluster = Cluster(access, system, mode, members, processes, plans, site, nursery, reports, keys)
             try:
                 await cluster.start(ids)
                 for machine in machines.values():

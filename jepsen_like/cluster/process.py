@@ -25,7 +25,7 @@ import trio
 
 from jepsen_like.cluster.machine import Machine
 from jepsen_like.port.file_damage import LogFiles
-from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, TurnReported
+from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready, RoleReported, Served, TurnReported
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0
@@ -312,7 +312,7 @@ class NodeProcess:
                 self._ready.set()
             case OwnEnd(status, reason):
                 self._own_status, self._own_words = status, reason
-            case RoleReported() | LogBegins() | TurnReported():
+            case RoleReported() | LogBegins() | TurnReported() | Served():
                 pass
             case _:
                 assert_never(seen)

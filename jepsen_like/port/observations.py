@@ -1,5 +1,6 @@
 """The reports of the processes of a run about themselves: as a system's adapter decodes them, and with node and time as a run keeps them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -50,7 +51,15 @@ class TurnReported:
     cause: str
 
 
-Observation = Ready | RoleReported | LogBegins | OwnEnd | TurnReported
+@attrs.frozen
+class Served:
+    """The process did something so many times more, in the words of its system; what a run may have to show."""
+
+    what: str
+    times: int
+
+
+Observation = Ready | RoleReported | LogBegins | OwnEnd | TurnReported | Served
 FAILED: Final = 1
 """The exit status of a process that ends by itself, if it does not report one."""
 
@@ -104,3 +113,14 @@ class StartSeen:
     def __str__(self) -> str:
         how = "was reset to a snapshot, its log begins" if self.is_snapshot else "let records go, its log begins"
         return f"n{self.node} {how} at offset {self.offset:,}"
+
+
+@attrs.define(eq=False)
+class Reports:
+    """All that the nodes of a cluster have reported, in the order in which it was read."""
+
+    roles: list[RoleSeen] = attrs.field(factory=list)
+    starts: list[StartSeen] = attrs.field(factory=list)
+    turns: list[TurnSeen] = attrs.field(factory=list)
+    served: Counter[str] = attrs.field(factory=Counter)
+    """By the words of the system, the number of times that something was done."""

@@ -106,6 +106,11 @@ def of_struck(
     return [f"no fault hit one of the {name} that the clients used" for name, count in struck.items() if not count]
 
 
+def of_served(served: Mapping[str, int]) -> list[str]:
+    """Returns a doubt for each thing that the run is about and no node did."""
+    return [f"there were no {what}" for what, times in served.items() if not times]
+
+
 def _leaders_at(t_ns: int, roles: Sequence[RoleSeen], scopes: Sequence[str]) -> set[int]:
     """Returns the nodes of which each was the last to say, by then, that it leads one of the scopes."""
     said = [role for role in roles if role.t_ns <= t_ns and role.role == LEADER and role.scope in scopes]

@@ -77,15 +77,15 @@ async def _show(progress: RunProgress, cluster: Cluster, recorder: Recorder, new
             node_lines(cluster, news.cut),
         )
         before, before_s = counts.ok, now
-        for start in cluster.starts[told:]:
+        for start in cluster.reports.starts[told:]:
             if start.is_snapshot:
                 progress.event(str(start), topic="log")
-        told = len(cluster.starts)
+        told = len(cluster.reports.starts)
 
 
 def node_lines(cluster: Cluster, cut: frozenset[int]) -> list[NodeLine]:
     """Returns every node as it is now; `cut` are those whose links are broken."""
-    newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.roles}
+    newest: Mapping[int, RoleSeen] = {role.node: role for role in cluster.reports.roles}
     lines = []
     for node, process in cluster.nodes.items():
         role = newest.get(node)

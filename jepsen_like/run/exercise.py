@@ -27,7 +27,7 @@ from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 from jepsen_like.progress import RunProgress
 from jepsen_like.record.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, show
-from jepsen_like.run.results import Observed
+from jepsen_like.run.results import Expected, Observed
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
@@ -142,7 +142,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
                 progress.event(f"client={client}", topic="load")
             observed = await _break_it(plan, directory, cluster, progress, interrupted)
             cluster.system.keep_states(directory, plan.workload)
-            roles = tuple(cluster.roles)  # how the nodes are ended is no part of the run
+            roles = tuple(cluster.reports.roles)  # how the nodes are ended is no part of the run
         nursery.cancel_scope.cancel()
     return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=roles)
 
@@ -192,6 +192,7 @@ async def _break_it(
         progress.event(f"all nodes agree on {sum(ends.values()):,} records{left}; dumped", topic="dump")
     except* NotServing as group:
         not_recovered.append(str(first_cause(group)))
+    described = cluster.system.describe(cluster.mode, plan.workload)
     return Observed(
         faults=tuple(sorted(nemesis.records, key=lambda record: record.begun_ns)),
         roles=(),
@@ -204,9 +205,11 @@ async def _break_it(
         counted=recorder.counts.by_outcome(),
         load_ended_ns=load_ended_ns,
         last_acked=recorder.counts.acked - acked_under_load,
-        starts=tuple(cluster.starts),
-        turns=tuple(cluster.turns),
-        to_strike=cluster.system.describe(cluster.mode, plan.workload).get("struck", {}),
+        starts=tuple(cluster.reports.starts),
+        turns=tuple(cluster.reports.turns),
+        expected=Expected(
+            described.get("struck", {}), {what: cluster.reports.served[what] for what in described.get("shows", ())}
+        ),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )
 

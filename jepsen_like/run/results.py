@@ -26,6 +26,16 @@ from jepsen_like.record.results import CheckResult, LongestTurn, RecoveryPoint, 
 EXAMPLES_MAX = 5
 
 
+@attrs.frozen
+class Expected:
+    """The things that a run has to show: without one of them it was no test of what it is about."""
+
+    to_strike: Mapping[str, Sequence[str]] = {}
+    """Scopes by a name for them: faults have to hit a leader of one of each."""
+    served: Mapping[str, int] = {}
+    """By words for it, the number of times that nodes did what the run is about: once at least."""
+
+
 @attrs.frozen(kw_only=True)
 class Observed:
     """The facts about a run that its history does not hold."""
@@ -52,8 +62,7 @@ class Observed:
     """The number of acknowledged records or values that were written when all was healed: they show service, and test no promise."""
     counted: Mapping[Outcome, int] = {}
     """The number of operations that ended in each way, as they ended."""
-    to_strike: Mapping[str, Sequence[str]] = {}
-    """Scopes by a name for them: faults have to hit a leader of one of each."""
+    expected: Expected = Expected()
     latency_from_intended_ms: Mapping[str, float | None] | None = None
     """Open loop: percentiles that count from when an operation was due, not from when a client was free to send it."""
 
@@ -80,7 +89,7 @@ def build_results(
         "nodes": fail_for(observed.unasked_ends),
         "answers": fail_for(observed.nonsense),
         "recovered": recovered,
-        "evidence": evidence.check(doubts, _tell_struck(observed)),
+        "evidence": evidence.check(doubts, _tell_shown(observed)),
     }
     valid = False if any(check.valid is False for check in checks.values()) else of_checker.valid
     unknown = list(of_checker.unknown)
@@ -104,10 +113,12 @@ def build_results(
     )
 
 
-def _tell_struck(observed: Observed) -> str | None:
-    """Returns how often faults hit those that they had to hit, in words; None where nothing was named."""
-    struck = evidence.count_struck(observed.faults, observed.roles, observed.to_strike)
-    return f"struck: {', '.join(f'{name} {count:,} times' for name, count in struck.items())}" if struck else None
+def _tell_shown(observed: Observed) -> str | None:
+    """Returns how often what had to happen did, faults that hit whom they had to first; None where nothing was named."""
+    struck = evidence.count_struck(observed.faults, observed.roles, observed.expected.to_strike)
+    told = [f"struck: {', '.join(f'{name} {count:,} times' for name, count in struck.items())}"] if struck else []
+    told += (f"{what}: {times:,}" for what, times in observed.expected.served.items())
+    return "   ".join(told) or None
 
 
 def _count_trims(verdict: RunResults, observed: Observed) -> Retained | None:
@@ -125,7 +136,8 @@ def doubts_about(attempts: Attempts, observed: Observed, zones: ZoneMap = NOWHER
     is_too_soon = observed.is_interrupted and bool(observed.kinds) and happened.isdisjoint(observed.kinds)
     return [
         *evidence.of_faults(observed.faults, observed.roles, observed.nodes, kinds, zones),
-        *evidence.of_struck(observed.faults, observed.roles, observed.to_strike if kinds else {}),
+        *evidence.of_struck(observed.faults, observed.roles, observed.expected.to_strike if kinds else {}),
+        *evidence.of_served(observed.expected.served),
         *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
         *evidence.of_service(observed.faults, attempts.acknowledged_writes()),
         *evidence.of_history(attempts, observed.counted, may_overlap=attempts.is_queue),

@@ -88,7 +88,7 @@ class BrokerParts:
         self.coordinators = Coordination(context, lambda: self.replicas, transaction_peers, tell)
         self.node = ControllerNode(context, lambda command, reason: tell("proposes", command=command, reason=reason))
         self._produces = ProduceRequests(context, self.replicas, self.coordinators.verification)
-        self.fetches = FetchRequests(context, self.replicas)
+        self.fetches = FetchRequests(context, self.replicas, tell)
         reports = LogReports(context, store, self.replicas, tell)
         self._housekeeping = Housekeeping(context, store, self.replicas, disk)
         self.registration = Registration(

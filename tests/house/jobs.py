@@ -15,7 +15,6 @@ from tests.house import tidy
 ATTRIBUTES_MAX = 15
 WIDE_CLASSES: dict[str, int] = {
     "jepsen_like.Allowance": 16,
-    "jepsen_like.Cluster": 16,
     "jepsen_like.DledgerBroker": 18,
     "jepsen_like.DledgerKnobs": 16,
     "jepsen_like.Facts": 18,

@@ -98,7 +98,7 @@ def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
     return config if mode.is_idempotent else {**config, "retries": 0}
 
 
-def consumer_config(servers: str, group: str) -> dict[str, Any]:
+def consumer_config(mode: KafkaMode, servers: str, group: str) -> dict[str, Any]:
     """The configuration of a consumer that commits nothing by itself."""
     return {
         **COMMON,
@@ -108,15 +108,20 @@ def consumer_config(servers: str, group: str) -> dict[str, Any]:
         "auto.offset.reset": "error",
         "fetch.wait.max.ms": 50,
         "fetch.error.backoff.ms": 50,
+        **({"client.rack": mode.client_rack} if mode.client_rack else {}),
     }
 
 
 def member_config(mode: KafkaMode, servers: str, group: str) -> dict[str, Any]:
     """The configuration of a member of a group. By KIP-848 the broker decides on sessions and heartbeats."""
     if mode.group_protocol == "consumer":
-        return {**consumer_config(servers, group), "group.protocol": "consumer", "max.poll.interval.ms": REBALANCE_MS}
+        return {
+            **consumer_config(mode, servers, group),
+            "group.protocol": "consumer",
+            "max.poll.interval.ms": REBALANCE_MS,
+        }
     return {
-        **consumer_config(servers, group),
+        **consumer_config(mode, servers, group),
         "session.timeout.ms": SESSION_MS,
         "heartbeat.interval.ms": SESSION_MS // 6,
         "max.poll.interval.ms": REBALANCE_MS,
@@ -204,7 +209,7 @@ def load_of(
     is_keyed = workload == COMPACT_WORKLOAD
     reader = WorkerPlan(
         role=SCANNER if is_keyed else READER,
-        client=consumer_config(servers, f"readers-{plan.seed}"),
+        client=consumer_config(mode, servers, f"readers-{plan.seed}"),
         authority=None if tls is None else str(tls.authority),
         keystore=None if tls is None else str(tls.keystore),
         topic=topic,
@@ -258,7 +263,7 @@ def transaction_plans(
 ) -> list[WorkerPlan]:
     """Returns the clients of a run of transactions: feeders, twins for each input, and a reader."""
     inputs = inputs_of(mode)
-    consumer = consumer_config(servers, f"transformers-{plan.seed}")
+    consumer = consumer_config(mode, servers, f"transformers-{plan.seed}")
     reader = WorkerPlan(
         role=STABLE_READER,
         client=consumer,

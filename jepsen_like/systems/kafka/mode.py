@@ -19,7 +19,7 @@ from jepsen_like.systems.kafka.promises import (
     losses_allowed,
 )
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_words, show
-from kafka_compat.config_keys import BEFORE_ACK, FLUSH
+from kafka_compat.config_keys import BEFORE_ACK, FLUSH, RACK_AWARE
 
 ISR: Final = "isr"
 JUDGED_WITHOUT_LOSS: Final = {Model.TRANSACTIONS: "transactions are", Model.COMPACTED: "compaction is"}
@@ -88,6 +88,11 @@ class KafkaMode(Mode):
         return str(self.settings.get(names.GROUP_PROTOCOL, "classic"))
 
     @property
+    def client_rack(self) -> str:
+        """The rack of the consumers; empty: they read from leaders."""
+        return str(self.settings.get(names.CLIENT_RACK, ""))
+
+    @property
     def partitions(self) -> int:
         """The number of partitions of a run's topic; each is an object of its history."""
         return int(self.settings[names.PARTITIONS])
@@ -119,8 +124,9 @@ class KafkaMode(Mode):
         }
         least = min(names.TRANSACTIONS_MIN_ISR_MAX, factors[names.TRANSACTIONS_FACTOR])
         factors[names.TRANSACTIONS_MIN_ISR] = int(self.settings.get(names.TRANSACTIONS_MIN_ISR, least))
+        chosen = {"replica.selector.class": RACK_AWARE} if self.client_rack else {}
         of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
-        return [f"{name}={show(value)}" for name, value in sorted({**of_brokers, **factors}.items())]
+        return [f"{name}={show(value)}" for name, value in sorted({**chosen, **of_brokers, **factors}.items())]
 
     # ---------------------------------------------------------------- what is promised
 

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, observe_any
+from jepsen_like.port.observations import LEADER, Observation, Ready, RoleReported, Served, observe_any
 from jepsen_like.port.port import ProcessPlan, Scope, TlsPaths
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.kafka.mode import KafkaMode
@@ -13,6 +13,8 @@ from kafka_compat.model import TRANSACTIONS_TOPIC
 
 CONTROLLER: Final[Scope] = "controller"
 RACK: Final = "broker.rack"
+FOLLOWER_READS: Final = "reads that followers answered"
+"""A run with `client.rack` has to show some."""
 METADATA_DIRECTORY: Final = "metadata"
 """Below a broker's data directory: the log of the controllers' group, its votes, and the broker's incarnation."""
 
@@ -20,6 +22,11 @@ METADATA_DIRECTORY: Final = "metadata"
 def scope_of(topic: str, partition: int) -> Scope:
     """The scope of one partition."""
     return f"{topic}-{partition}"
+
+
+def rack_of(broker: int) -> str:
+    """The rack of a broker in a run with `client.rack`: each has one of its own."""
+    return f"rack-{broker}"
 
 
 def coordinator_of(transactional_id: str, partitions: int) -> Scope:
@@ -42,7 +49,8 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         command += ["--boot-id", plan.boot_id]
     for word in tls_words(plan.tls):
         command += ["--set", word]
-    for word in rack_words(plan.zone):
+    own = rack_of(plan.member.id) if plan.mode.client_rack else ""
+    for word in rack_words(plan.zone or own):
         command += ["--set", word]
     for word in plan.mode.broker_words(len(plan.advertised)):
         command += ["--set", word]
@@ -76,5 +84,7 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
         case "partition":
             scope = scope_of(str(event["topic"]), int(event["partition"]))
             return RoleReported(str(event["role"]), int(event["leader_epoch"]), scope)
+        case "follower_reads":
+            return Served(FOLLOWER_READS, int(event["times"]))
         case _:
             return observe_any(event)

@@ -25,6 +25,8 @@ LAG_MS: Final = "replica.lag.time.max.ms"
 SESSION_MS: Final = "broker.session.timeout.ms"
 GROUP_PROTOCOL: Final = "group.protocol"
 """The protocol of groups that their members speak: `classic`, or `consumer` for KIP-848."""
+CLIENT_RACK: Final = "client.rack"
+"""The rack of all consumers; broker 1 is in `rack-1`, and so on. They read from the replica there (KIP-392)."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
 TRANSACTIONS_MIN_ISR_MAX: Final = 2
@@ -61,12 +63,14 @@ CLIENT_SETTINGS: Final[Mapping[str, Callable[[str], Value]]] = {
     ACKS: _acks,
     IDEMPOTENCE: _boolean,
     GROUP_PROTOCOL: _group_protocol,
+    CLIENT_RACK: str,
 }
 """The settings of a run's clients; no broker sees them."""
 RUN_DEFAULTS: Final[Mapping[str, Value]] = {
     ACKS: "all",
     IDEMPOTENCE: True,
     GROUP_PROTOCOL: "classic",
+    CLIENT_RACK: "",
     MIN_ISR: 1,
     UNCLEAN: False,
     ELIGIBLE: 1,

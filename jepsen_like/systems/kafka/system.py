@@ -135,17 +135,19 @@ class KafkaAdapter(System):
     def describe(self, mode: Mode, workload: str) -> Mapping[str, Any]:
         """Returns what the check of the workload expects of these clients, and of the topic."""
         assert isinstance(mode, KafkaMode)
+        shows = {"shows": [processes.FOLLOWER_READS]} if mode.client_rack else {}
         names = {str(partition): processes.scope_of(TOPIC, partition) for partition in range(mode.partitions)}
         if workload == TXN_WORKLOAD:
             coordinators = sorted(
                 {processes.coordinator_of(one, mode.transaction_partitions) for one in transactional_ids(mode)}
             )
-            return {"struck": {"coordinators": coordinators, "leaders": sorted(names.values())}}
+            return {**shows, "struck": {"coordinators": coordinators, "leaders": sorted(names.values())}}
         if workload == COMPACT_WORKLOAD:
-            return {"compaction": {"min_lag_ms": MIN_LAG_MS, "delete_retention_ms": DELETE_RETENTION_MS}}
+            return {**shows, "compaction": {"min_lag_ms": MIN_LAG_MS, "delete_retention_ms": DELETE_RETENTION_MS}}
         if workload not in GROUPS:
-            return {}
+            return shows
         return {
+            **shows,
             "queue": {
                 "acks": mode.acks,
                 "ordered_sends": mode.is_idempotent,
@@ -154,7 +156,7 @@ class KafkaAdapter(System):
                 "rebalance_timeout_s": REBALANCE_MS / 1e3,
                 "partitions": names,
                 "groups": {str(number): name for number, name in enumerate(GROUPS[workload])},
-            }
+            },
         }
 
     def keep_states(self, directory: Path, workload: str) -> None:

@@ -9,7 +9,8 @@ A follower may fetch from a leadership or a topic that this broker does not know
 instead of failing, since a follower pauses after an error: a new topic would begin with that pause.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -176,7 +177,7 @@ class Fetch:
 class FetchRequests:
     """The handler of one broker, with the sessions of all clients. `pump` is to be called once a round."""
 
-    def __init__(self, context: Context, replicas: Replicas) -> None:
+    def __init__(self, context: Context, replicas: Replicas, tell: Callable[..., None]) -> None:
         self.woken: dict[Fetch, None] = {}
         """Those for which `pump` should be called at once: one fetch may have moved the data that another waits for."""
         self._context = context
@@ -189,6 +190,8 @@ class FetchRequests:
         self._strangers: dict[FetchSession, None] = {}
         """Followers that wait for a partition that this broker does not know."""
         self.is_rack_aware = context.settings.text("replica.selector.class") == RACK_AWARE
+        self._tell = tell
+        self._follower_reads: Counter[TopicPartition] = Counter()
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     # ---------------------------------------------------------------- requests
@@ -488,6 +491,8 @@ class FetchRequests:
                 batches, size = [], 0  # only the first may be larger than there is room for
                 left.append(partition)
             records = tuple(batches)
+            if not hosted.leads and size:
+                self._count_follower_read(hosted.partition)
         aborted: tuple[FetchAbortedTransaction, ...] | None = None
         if fetch.request.isolation_level == READ_COMMITTED and session.follower == CONSUMER:
             aborted = _find_aborted(hosted, asked.fetch_offset, records)
@@ -503,6 +508,13 @@ class FetchRequests:
         # A follower that serves consumers should learn of the high watermark at once.
         is_late = session.follower >= 0 and self.is_rack_aware and answer.high_watermark != partition.high_watermark
         return response, size, is_late
+
+    def _count_follower_read(self, partition: TopicPartition) -> None:
+        """A consumer read here although another broker leads (KIP-392). Report that whenever the count has doubled."""
+        self._follower_reads[partition] += 1
+        count = self._follower_reads[partition]
+        if count.bit_count() == 1:
+            self._tell("follower_reads", topic=partition.topic, partition=partition.partition, times=count - count // 2)
 
     def _find_nearer(self, fetch: Fetch, hosted: LocalReplica, offset: int) -> int | None:
         """Returns the follower in the rack of this consumer that it should read from, or None to read here."""

@@ -306,10 +306,10 @@ async def test_a_killed_node_is_down_and_after_its_start_has_no_role_that_it_had
 
     async with open_raft_cluster(tmp_path / "nodes", nodes=1, command=command) as cluster:
         with trio.fail_after(60):
-            while not cluster.roles:  # noqa: ASYNC110  what is waited for happens in another process
+            while not cluster.reports.roles:  # noqa: ASYNC110  what is waited for happens in another process
                 await trio.sleep(0.005)
         await cluster.kill([1])
-        (said, down) = cluster.roles
+        (said, down) = cluster.reports.roles
         assert (said.role, down.role, down.term) == ("leader", DOWN, 0)
         assert said.t_ns <= down.t_ns
 

@@ -13,7 +13,7 @@ from jepsen_like.port.observations import RoleSeen, StartSeen, TurnReported, Tur
 from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.results import LongestTurn
 from jepsen_like.report.page import longest_turn
-from jepsen_like.run.results import Observed, build_results
+from jepsen_like.run.results import Expected, Observed, build_results
 from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
@@ -107,6 +107,14 @@ def test_a_run_that_acknowledged_nothing_proves_nothing(tmp_path: Path) -> None:
     assert results["valid"] is None
     assert "nothing was acknowledged" in results["unknown"][0]
     assert results_of(a_verdict(acked=0, stale=1), attempts(tmp_path), QUIET)["valid"] is False
+
+
+def test_a_run_that_never_did_what_it_is_about_proves_nothing(tmp_path: Path) -> None:
+    for times, valid in ((0, None), (3, True)):
+        observed = attrs.evolve(QUIET, expected=Expected(served={"reads of followers": times}))
+        results = results_of(a_verdict(), attempts(tmp_path / str(times)), observed)
+        assert results["valid"] is valid
+        assert "reads of followers" in str(results["unknown"] or results["checks"]["evidence"])
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,8 @@ async def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_reads_there_wha
                 assert (await read(client, 12, rack))[1] == -1
             error, preferred, size = await read(near, 12, f"rack-{follower}")
             assert (error, preferred, size > 0) == (NONE, -1, True)
+            told = [(number, fields["times"]) for number, event, fields in brokers.events if event == "follower_reads"]
+            assert told == [(follower, 1)]
             assert (await read(near, 10, ""))[0] == KafkaErrorCode.NOT_LEADER_OR_FOLLOWER
 
 

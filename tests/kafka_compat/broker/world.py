@@ -138,7 +138,7 @@ class World:
             self.removed.append,
         )
         self.coordinators = Coordination(self.context, lambda: self.replicas, {}, lambda event, **fields: None)
-        self.fetches = FetchRequests(self.context, self.replicas)
+        self.fetches = FetchRequests(self.context, self.replicas, lambda *_, **__: None)
         for broker in (1, 2):
             self.image.brokers[broker] = BrokerRegistration(broker, broker, bytes(16), "h", 9092, fenced=False)
 

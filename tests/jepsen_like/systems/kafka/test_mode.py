@@ -9,7 +9,7 @@ import pytest
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter, KeepRule
 from jepsen_like.port.port import Member, ProcessPlan, WrongMode
-from jepsen_like.systems.kafka.load import load_of, producer_config
+from jepsen_like.systems.kafka.load import consumer_config, load_of, producer_config
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.workload.load import LoadPlan
@@ -53,6 +53,16 @@ def test_brokers_get_brokers_settings_and_clients_theirs() -> None:
     config = producer_config(mode, "here:1")
     assert (config["acks"], config["enable.idempotence"]) == ("all", True)
     assert "retries" not in config
+
+
+def test_with_a_rack_consumers_read_from_the_replica_there_and_the_run_has_to_show_it() -> None:
+    mode = KafkaMode.of(["client.rack=rack-2"])
+    words = dict(word.split("=") for word in mode.broker_words(3))
+    assert words["replica.selector.class"].endswith("RackAwareReplicaSelector")
+    assert "client.rack" not in words
+    assert consumer_config(mode, "here:1", "g")["client.rack"] == "rack-2"
+    assert SYSTEM.describe(mode, "log")["shows"] == ["reads that followers answered"]
+    assert "shows" not in SYSTEM.describe(KafkaMode.of([]), "log")
 
 
 @pytest.mark.parametrize("words", [["acks=1"], ["acks=0"], ["enable.idempotence=false"]])

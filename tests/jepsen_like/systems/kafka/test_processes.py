@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jepsen_like.history.partition_states import StateKind, mask_of, read_states
-from jepsen_like.port.observations import Observation, OwnEnd, Ready, RoleReported
+from jepsen_like.port.observations import Observation, OwnEnd, Ready, RoleReported, Served
 from jepsen_like.systems.kafka.processes import observe
 from jepsen_like.systems.kafka.states import states_of
 
@@ -25,6 +25,10 @@ LED = {"event": "partition", "topic": "log", "partition": 2, "role": "leader", "
         ({**LED, "role": "follower"}, RoleReported("follower", 4, "log-2")),
         ({"event": "failed", "status": 3, "reason": "no disk"}, OwnEnd(3, "no disk")),
         ({"event": "high_watermark", "topic": "log", "partition": 0, "offset": 9}, None),
+        (
+            {"event": "follower_reads", "topic": "log", "partition": 1, "times": 4},
+            Served("reads that followers answered", 4),
+        ),
         ({"event": "of another day"}, None),
     ],
 )
