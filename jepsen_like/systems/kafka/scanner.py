@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from jepsen_like.systems.kafka.client_config import ClientConfig
 from jepsen_like.systems.kafka.worker_plan import WorkerPlan
-from jepsen_like.workload.client_process import FINAL, QUIT, STOP, STOPPED, ClientPipe
+from jepsen_like.workload.client_process import FINAL, ClientPipe
 from jepsen_like.workload.client_rows import EndRow, FoundRow
 from jepsen_like.workload.keyed import FINAL_SCAN, SCAN, decode_keyed
 
@@ -38,26 +38,17 @@ class Scanner:
 
     def run(self) -> None:
         """Scan until told otherwise."""
-        stopping, following = False, 0
-        while True:
-            for command, *_ in self._pipe.commands():
-                if command == QUIT:
-                    self._consumer.close()
-                    return
-                if command == STOP and not stopping:
-                    stopping = True
-                    self._pipe.flush(force=True)
-                    self._pipe.say(STOPPED)
-                if command == FINAL:
-                    self._final()
+        following = 0
+        for works in self._pipe.turns(self._final):
             if self._config.is_outdated:
                 self._consumer.close()
                 self._consumer = self._make_consumer()
-            if not stopping:
+            if works:
                 self._scan(following % self._plan.partitions, SCAN, time.monotonic() + SCAN_WITHIN_S)
                 following += 1
                 self._pipe.flush()
             time.sleep(PAUSE_S)
+        self._consumer.close()
 
     def _scan(self, partition: int, level: int, deadline: float) -> bool:
         """Returns True if the partition was read to its end. What was read is reported in any case."""

@@ -280,7 +280,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP, member_id=member.id, member_epoch=known.epoch + ahead, instance_id=member.instance
         )
-        assert self.ask_aside(request) is KafkaErrorCode.FENCED_MEMBER_EPOCH, "an epoch fences nobody"
+        assert self.ask_aside(request) is KafkaErrorCode.FENCED_MEMBER_EPOCH, "an epoch fences no one"
 
     @rule()
     def impostor(self) -> None:
