@@ -17,10 +17,10 @@ from rich.table import Table
 from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
 from jepsen_like.bench.processes import DidNotAnswer
 from tests.brought import ClientMissing
-from tests.kafka_compat.foreign.programs import connect, golang, node, spark, streams
+from tests.kafka_compat.foreign.programs import connect, examples, golang, node, spark, streams
 from tests.kafka_compat.foreign.programs.plan import ForeignProgram, NotKept
 
-PROGRAMS = (*streams.PROGRAMS, *connect.PROGRAMS, *spark.PROGRAMS, *node.PROGRAMS, *golang.PROGRAMS)
+PROGRAMS = (*streams.PROGRAMS, *connect.PROGRAMS, *spark.PROGRAMS, *node.PROGRAMS, *golang.PROGRAMS, *examples.PROGRAMS)
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "4",
