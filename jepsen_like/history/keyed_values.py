@@ -3,16 +3,17 @@
 So a history needs no column for either, and a final log that holds an id holds both.
 """
 
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # brokers of a test are there without it
+    import numpy as np
+    import numpy.typing as npt
 
 KEYS_MAX: Final = 1 << 20
 SERIALS_MAX: Final = 1 << 36
 """Ids stay below 2^57, far from those of damaged records."""
 
-Id = TypeVar("Id", int, npt.NDArray[np.int64])
+Id = TypeVar("Id", int, "npt.NDArray[np.int64]")
 
 
 def keyed_value(serial: int, key: int, *, is_deletion: bool) -> int:
