@@ -376,7 +376,7 @@ class System(abc.ABC):
         """Returns a proxy that answers on request; None if there is none for this system."""
         return None
 
-    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness | None:
+    def witness(self, control: Control, mode: Mode, access: Access, nodes: Iterable[int]) -> Witness | None:
         """Returns what checks the cluster of these nodes on request; None if this system has no such check."""
         return None
 

@@ -127,7 +127,7 @@ class FaultDesk:
         self._answers = cluster.system.answers(cluster.control)
         if self._answers is not None:
             nursery.start_soon(self._answers.serve)
-        self._witness = cluster.system.witness(cluster.control, cluster.mode, cluster.members)
+        self._witness = cluster.system.witness(cluster.control, cluster.mode, cluster.access, cluster.members)
 
     async def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Carry out a request. Never raises for what a requester can get wrong."""

@@ -117,7 +117,7 @@ class KafkaAdapter(System):
         assert isinstance(control, KafkaControl)
         return AnswerProxy(names=control.topic_names)
 
-    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness:
+    def witness(self, control: Control, mode: Mode, access: Access, nodes: Iterable[int]) -> Witness:
         """As the fixtures check."""
         from jepsen_like.testing.kafka.witness import KafkaWitness  # it stands on this adapter
 

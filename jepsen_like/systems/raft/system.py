@@ -64,7 +64,7 @@ class RaftSystem(System):
         """By the native protocol."""
         return RaftControl(access, direct, can_answer)
 
-    def witness(self, control: Control, mode: Mode, nodes: Iterable[int]) -> Witness:
+    def witness(self, control: Control, mode: Mode, access: Access, nodes: Iterable[int]) -> Witness:
         """As the fixtures check."""
         from jepsen_like.testing.witness import RaftWitness  # it stands on this adapter
 

@@ -175,6 +175,21 @@ class RocketControl(Control):
                 return False
         return True
 
+    async def agreed_copies(self) -> dict[Scope, tuple[int, ...]] | None:
+        """Returns the brokers of each group whose copies must be alike, its master first; None until they have all."""
+        statuses = await self.statuses()
+        if not self._is_agreed(statuses):
+            return None
+        found = {}
+        for number, members in enumerate(self._groups.all()):
+            by_role = sorted(members, key=lambda node: not statuses[node].is_master)
+            found[self._groups.scopes[number]] = tuple(by_role if self._mode.copies_agree else by_role[:1])
+        return found
+
+    def way_to(self, node: int) -> Address:
+        """Returns the address of a process, past the fault network."""
+        return self._direct[node]
+
     def _objects(self, node: int) -> range:
         return self._groups.objects(self._groups.number_of(node), self._mode.queues)
 

@@ -1,6 +1,6 @@
 """The adapter of RocketMQ's broker groups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from jepsen_like.port.file_damage import Absence, LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
+from jepsen_like.port.witness import Witness
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
@@ -22,6 +23,7 @@ from jepsen_like.systems.rocketmq.states import copies_of
 from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
+from raft.secret_file import read_secret
 
 
 class RocketMqSystem(System):
@@ -71,6 +73,15 @@ class RocketMqSystem(System):
         """By the remoting protocol."""
         assert isinstance(mode, RocketMode)
         return RocketControl(mode, direct, can_answer)
+
+    def witness(self, control: Control, mode: Mode, access: Access, nodes: Iterable[int]) -> Witness:
+        """By the queues of every copy."""
+        from jepsen_like.testing.rocketmq.witness import RocketWitness, operator_of  # it stands on this adapter
+
+        assert isinstance(control, RocketControl)
+        assert isinstance(mode, RocketMode)
+        assert access.secret is not None, "each cluster gets one"
+        return RocketWitness(control, operator_of(read_secret(access.secret), mode.given))
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's where messages are pushed."""
