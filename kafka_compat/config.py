@@ -6,6 +6,7 @@ brokers' (altered likewise), the command line, the default. The tables are in `c
 
 import difflib
 import enum
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
@@ -30,6 +31,8 @@ from kafka_compat.config_keys import (
 from kafka_compat.stored_form import CODECS, LEVELLED, StoredForm
 
 VALUE_CHARACTERS_MAX: Final = 1024
+THROTTLED: Final = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_PAIR: Final = re.compile(r"[0-9]+:[0-9]+")
 
 
 @attrs.define
@@ -161,7 +164,10 @@ def check_topic_setting(name: str, value: str | None) -> str:
     key = _find_key(name, TOPIC_KEYS, "topic")
     if value is None:
         raise InvalidSetting(name, f"{name} needs a value.")
-    return _check_value(key, value)
+    checked = _check_value(key, value)
+    if name in THROTTLED and checked != "*" and not all(_PAIR.fullmatch(each) for each in parse_list(checked)):
+        raise InvalidSetting(name, f"{name} takes partition:broker, separated by commas, or *, not {checked[:100]}.")
+    return checked
 
 
 def _find_key(name: str, keys: Mapping[str, ConfigKey], scope: str) -> ConfigKey:

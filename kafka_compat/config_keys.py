@@ -268,6 +268,20 @@ BROKER_KEYS: Final = _table(
     _int("replica.fetch.backoff.ms", 1_000, "How long a follower waits after an error of one partition."),
     _int("replica.socket.timeout.ms", 30_000, "How long a follower waits for the answer to a fetch.", least=1),
     _long(
+        "leader.replication.throttled.rate",
+        LONG_MAX,
+        "Bytes a second that this broker gives to throttled replicas out of sync.",
+        least=1,
+        dynamic=True,
+    ),
+    _long(
+        "follower.replication.throttled.rate",
+        LONG_MAX,
+        "Bytes a second that this broker fetches for its throttled replicas out of sync.",
+        least=1,
+        dynamic=True,
+    ),
+    _long(
         "replica.high.watermark.checkpoint.interval.ms", 5_000, "How often the high watermarks are written.", least=1
     ),
     _flag("auto.leader.rebalance.enable", "true", "Whether leadership goes back to the preferred replica on its own."),
@@ -464,6 +478,10 @@ BROKER_KEYS: Final = _table(
 """Settings of a broker, by name."""
 
 
+def _list_throttled(name: str, doc: str) -> ConfigKey:
+    return ConfigKey(name, ConfigKind.LIST, "", f"{doc}, as partition:broker, or * for all.", dynamic=True)
+
+
 def _like(
     name: str, broker_name: str, *more: Synonym, doc: str | None = None, kind: ConfigKind | None = None
 ) -> ConfigKey:
@@ -498,9 +516,13 @@ TOPIC_KEYS: Final = _table(
     _like("file.delete.delay.ms", "log.segment.delete.delay.ms"),
     _like("flush.messages", "log.flush.interval.messages"),
     _like("flush.ms", "log.flush.scheduler.interval.ms"),
-    _define_fixed("follower.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _list_throttled(
+        "follower.replication.throttled.replicas", "The copies that follower.replication.throttled.rate holds for"
+    ),
     _like("index.interval.bytes", "log.index.interval.bytes"),
-    _define_fixed("leader.replication.throttled.replicas", ConfigKind.LIST, "", "No replica is throttled."),
+    _list_throttled(
+        "leader.replication.throttled.replicas", "The copies that leader.replication.throttled.rate holds for"
+    ),
     _like("local.retention.bytes", "log.local.retention.bytes"),
     _like("local.retention.ms", "log.local.retention.ms"),
     _like("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),

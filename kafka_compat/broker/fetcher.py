@@ -73,7 +73,8 @@ class _Sent:
     forgotten: Sequence[Key]
 
 
-OnAnswer = Callable[[TopicPartition, FetchPosition, FetchPartitionResponse], None]
+OnAnswer = Callable[[TopicPartition, FetchPosition, FetchPartitionResponse], float | None]
+"""Takes an answer. Returns for how many seconds its partition is not to be fetched, if it is throttled."""
 
 
 class ReplicaFetcher:
@@ -136,6 +137,11 @@ class ReplicaFetcher:
             self.deadline = AT_ONCE
         else:
             self._touched.pop(key, None)
+
+    def resume(self) -> None:
+        """Let no partition rest any longer."""
+        self._paused = dict.fromkeys(self._paused, AT_ONCE)
+        self.deadline = AT_ONCE
 
     @property
     def partitions(self) -> int:
@@ -233,7 +239,8 @@ class ReplicaFetcher:
             self._touched[key] = None
             if response.error_code:
                 self._paused[key] = self._clock() + PAUSE_AFTER_ERROR_S
-        self._on_answer(partition, position, response)
+        if rest_s := self._on_answer(partition, position, response):
+            self._paused[key] = self._clock() + rest_s
 
     def _begin_anew(self) -> None:
         """Forget the session, and fetch all positions again with a full request."""

@@ -8,6 +8,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.fetcher import NEVER, FetchLimits, FetchPosition, ReplicaFetcher
 from kafka_compat.broker.peers import Peer
 from kafka_compat.broker.replicas import Replicas
+from kafka_compat.broker.throttle import FOLLOWER, Throttle
 from kafka_compat.markers import batch_info
 from kafka_compat.model import TopicPartition
 from kafka_compat.partition.events import FetchAnswered
@@ -29,6 +30,9 @@ class Following:
         """The time at which `pump` is due, as of its last call: orders and answers come before it in their round."""
         settings = context.settings
         self._peers = peers
+        self._throttle = Throttle(context, FOLLOWER)
+        self._settings = settings
+        """As of the last `pump`: with others the throttle may be another one."""
         self._limits = FetchLimits(
             settings.number("replica.fetch.wait.max.ms"),
             settings.number("replica.fetch.response.max.bytes"),
@@ -76,6 +80,10 @@ class Following:
     def pump(self, now: float) -> None:
         """Send the requests that are due."""
         self.deadline = NEVER
+        if self._settings is not self._context.settings:
+            self._settings = self._context.settings
+            for fetcher in self._fetchers.values():
+                fetcher.resume()
         if self._unreached:
             for partition, (leader, position) in list(self._unreached.items()):
                 if leader in self._peers:
@@ -86,11 +94,11 @@ class Following:
             if fetcher.deadline < self.deadline:
                 self.deadline = fetcher.deadline
 
-    def _on_answer(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> None:
+    def _on_answer(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> float:
         replicas = self._replicas()
         hosted = replicas.hosted.get(partition)
         if hosted is None or hosted.topic_id != position.topic_id:
-            return
+            return 0.0
         error = known_error(response.error_code)
         batches: tuple[BatchInfo, ...] = ()
         payload: tuple[Buffer, ...] = ()
@@ -114,6 +122,8 @@ class Following:
                 position.last_fetched_epoch,
             ),
         )
+        size = sum(map(len, payload))
+        return self._throttle.take(partition, self._context.broker_id, size) if size else 0.0
 
 
 def _taken_apart(records: Buffer | tuple[Buffer, ...]) -> tuple[tuple[BatchInfo, ...], tuple[Buffer, ...]]:

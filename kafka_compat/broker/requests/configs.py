@@ -8,6 +8,7 @@ from kafka_compat.broker.context import Context
 from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.turns import Steps
 from kafka_compat.config import ConfigRow, InvalidSetting, check_dynamic_setting, check_topic_setting
+from kafka_compat.config_keys import TOPIC_KEYS, ConfigKind
 from kafka_compat.controller.commands import (
     AlterConfigs,
     CommandResult,
@@ -48,6 +49,7 @@ from kafka_compat.topic_names import is_valid_topic_name
 from raft.net.handlers import serves
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
+LISTS = frozenset(name for name, key in TOPIC_KEYS.items() if key.kind is ConfigKind.LIST)
 ROWS_MAX = 200_000
 """Settings in one answer of DescribeConfigs."""
 
@@ -199,7 +201,7 @@ class ConfigRequests:
         return ConfigSetting(change.name, check_dynamic_setting(change.name, value))
 
     def _list_changed(self, resource: ResourceName, change: IncrementalAlterConfig) -> str:
-        if resource.kind is not ResourceKind.TOPIC or change.name != "cleanup.policy":
+        if resource.kind is not ResourceKind.TOPIC or change.name not in LISTS:
             raise InvalidSetting(change.name, f"{change.name} is not a list that can be appended to.")
         overrides = self._context.image.configs_of(resource)
         (row,) = self._context.settings.describe_topic(overrides, [change.name])

@@ -20,6 +20,7 @@ from kafka_compat.broker.access import Access
 from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.context import Context
 from kafka_compat.broker.replicas import Answer, LocalReplica, Replicas
+from kafka_compat.broker.throttle import LEADER, Throttle
 from kafka_compat.config_keys import RACK_AWARE
 from kafka_compat.model import NO_EPOCH, TopicPartition
 from kafka_compat.partition.effects import AnswerFetch
@@ -192,6 +193,7 @@ class FetchRequests:
         self.is_rack_aware = context.settings.text("replica.selector.class") == RACK_AWARE
         self._tell = tell
         self._follower_reads: Counter[TopicPartition] = Counter()
+        self._throttle = Throttle(context, LEADER)
         self._lag_time_s = context.settings.seconds("replica.lag.time.max.ms")
 
     # ---------------------------------------------------------------- requests
@@ -481,7 +483,8 @@ class FetchRequests:
             return self._build_preference(partition, answer, nearer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
-        if answer.start < answer.end and not (room > 0 or is_first):
+        is_held = answer.start < answer.end and self._holds_back(session, hosted)
+        if is_held or (answer.start < answer.end and not (room > 0 or is_first)):
             left.append(partition)
         elif answer.start < answer.end:
             limit = min(asked.partition_max_bytes, room)
@@ -491,7 +494,9 @@ class FetchRequests:
                 batches, size = [], 0  # only the first may be larger than there is room for
                 left.append(partition)
             records = tuple(batches)
-            if not hosted.leads and size:
+            if size and session.follower >= 0:
+                self._throttle.take(hosted.partition, session.follower, size)
+            elif size and not hosted.leads:
                 self._count_follower_read(hosted.partition)
         aborted: tuple[FetchAbortedTransaction, ...] | None = None
         if fetch.request.isolation_level == READ_COMMITTED and session.follower == CONSUMER:
@@ -515,6 +520,10 @@ class FetchRequests:
         count = self._follower_reads[partition]
         if count.bit_count() == 1:
             self._tell("follower_reads", topic=partition.topic, partition=partition.partition, times=count - count // 2)
+
+    def _holds_back(self, session: FetchSession, hosted: LocalReplica) -> bool:
+        """Returns True if a follower has to wait for its throttle."""
+        return session.follower >= 0 and self._throttle.delay_s(hosted.partition, session.follower) > 0
 
     def _find_nearer(self, fetch: Fetch, hosted: LocalReplica, offset: int) -> int | None:
         """Returns the follower in the rack of this consumer that it should read from, or None to read here."""

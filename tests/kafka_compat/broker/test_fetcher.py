@@ -49,16 +49,14 @@ class Leader:
 class World:
     def __init__(self) -> None:
         self.now = 1.0
+        self.rest_s = 0.0
         self.leader = Leader()
         self.answers: list[tuple[TopicPartition, FetchPosition, int]] = []
-        self.fetcher = ReplicaFetcher(
-            self.leader,
-            2,
-            lambda: 9,
-            lambda: self.now,
-            lambda partition, position, response: self.answers.append((partition, position, response.error_code)),
-            FetchLimits(),
-        )
+        self.fetcher = ReplicaFetcher(self.leader, 2, lambda: 9, lambda: self.now, self.take, FetchLimits())
+
+    def take(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> float:
+        self.answers.append((partition, position, response.error_code))
+        return self.rest_s
 
     def fetch(self, partition: TopicPartition, offset: int, topic_id: bytes = ID) -> FetchPosition:
         position = FetchPosition(topic_id, offset, 0, -1, 0)
@@ -129,6 +127,22 @@ def test_an_answer_belongs_to_the_position_that_its_request_found(world: World) 
     assert [(partition, position.offset) for partition, position, _ in world.answers] == [(A, 0)]
     world.leader.answer((ID, 0, 0))
     assert world.answers[-1] == (A, new, 0)
+
+
+def test_a_partition_that_is_throttled_rests_until_its_time_or_until_settings_change(world: World) -> None:
+    begin(world)
+    world.pump()
+    world.rest_s = 3.0
+    world.leader.answer((ID, 0, 0))
+    world.fetch(A, 5)
+    world.now += 2.9
+    world.pump()
+    added, _, _, _ = world.read_sent()
+    assert (ID, 0) not in added
+    assert world.fetcher.deadline == pytest.approx(4.0)
+    world.fetcher.resume()
+    world.pump()
+    assert world.read_sent()[0] == {(ID, 0): 5}
 
 
 def test_what_is_stopped_is_forgotten_and_its_answer_ignored(world: World) -> None:
