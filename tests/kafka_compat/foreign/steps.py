@@ -303,14 +303,14 @@ def move_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         "created",
         f"^Created topic {topic}",
     )
-    for name, replicas in (("fewer", "[1,2]"), ("moved", "[3,1]")):
+    for name, replicas, throttle in (("fewer", "[1,2]", ()), ("moved", "[3,1]", ("--throttle", "5000000"))):
         wanted = plan.directory / f"{name}.json"
         row = f'{{"topic": "{topic}", "partition": 0, "replicas": {replicas}}}'
         wanted.write_text(f'{{"version": 1, "partitions": [{row}]}}')
         given = ("--reassignment-json-file", str(wanted))
         yield ForeignStep(
-            f"kafka-reassign-partitions --execute to {replicas}",
-            plan.tool(tool, "--execute", *given),
+            f"kafka-reassign-partitions --execute to {replicas} {' '.join(throttle)}".rstrip(),
+            plan.tool(tool, "--execute", *given, *throttle),
             "it is started",
             f"^Successfully started partition reassignment for {topic}-0",
         )
@@ -322,15 +322,12 @@ def move_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
             lacks="Error|Exception",
         )
     yield ForeignStep(
-        "kafka-configs, a throttle of replication",
-        plan.tool(
-            "kafka.admin.ConfigCommand", "--alter", "--entity-type", "brokers", "--entity-name", "1",
-            "--add-config", "leader.replication.throttled.rate=1000",
-        ),
-        "it is refused",
-        r"leader\.replication\.throttled\.rate",
-        status=1,
-    )  # fmt: skip
+        "kafka-configs, throttles afterwards",
+        plan.tool("kafka.admin.ConfigCommand", "--describe", "--entity-type", "topics", "--entity-name", topic),
+        "none is left",
+        f"^Dynamic configs for topic {topic} are:",
+        lacks="throttled",
+    )
     yield ForeignStep(
         "kafka-reassign-partitions --list",
         plan.tool(tool, "--list"),
@@ -383,6 +380,32 @@ def quorum_steps(plan: ForeignPlan) -> Iterator[ForeignStep]:
         "quotas are not implemented",
         status=1,
     )  # fmt: skip
+    yield ForeignStep(
+        "kafka-configs --describe of a group",
+        plan.tool(config, "--describe", "--all", "--entity-type", "groups", "--entity-name", "g"),
+        "the session of members",
+        r"consumer\.session\.timeout\.ms=45000",
+    )
+    yield ForeignStep(
+        "kafka-features upgrade, to a level in force",
+        plan.tool(f"{TOOLS}.FeatureCommand", "upgrade", "--feature", "transaction.version=2"),
+        "it is taken",
+        r"transaction\.version was upgraded to 2",
+    )
+    yield ForeignStep(
+        "kafka-features downgrade",
+        plan.tool(f"{TOOLS}.FeatureCommand", "downgrade", "--feature", "transaction.version=1"),
+        "it is refused, with the reason",
+        r"these brokers have no other",
+        status=1,
+    )
+    yield ForeignStep(
+        "kafka-cluster unregister",
+        (*plan.tool(f"{TOOLS}.ClusterTool")[:-2], *("unregister", "--bootstrap-server", plan.bootstrap, "--id", "9")),
+        "there is no such broker",
+        r"not currently registered",
+        status=1,
+    )
     yield ForeignStep(
         "kafka-groups --list", plan.tool(f"{TOOLS}.GroupsCommand", "--list"), "no error", "", lacks="Error|Exception"
     )
