@@ -101,6 +101,8 @@ def _names(text: str) -> list[str]:
     return text.split()
 
 
+SILENCE_TIMEOUT: Final = "broker.silence.timeout.ms"
+
 FLUSH: Final = "flush"
 PAGE_CACHE: Final = "page-cache"
 BEFORE_ACK: Final = "before-ack"
@@ -289,6 +291,14 @@ BROKER_KEYS: Final = _table(
     # Brokers
     _int("broker.session.timeout.ms", 9_000, "A broker without a heartbeat for so long is fenced.", least=1),
     _int("broker.heartbeat.interval.ms", 2_000, "How often a broker sends a heartbeat.", least=1),
+    _int(
+        SILENCE_TIMEOUT,
+        3_000,
+        "A leader without a heartbeat for so long is fenced if all its followers in sync wait for its answers, and two brokers or "
+        "more miss it. Heartbeats come three times in it at least. At broker.session.timeout.ms or more, the session alone counts. "
+        "Not a setting of Kafka's.",
+        least=1,
+    ),
     _int(
         "controller.quorum.election.timeout.ms",
         1_000,

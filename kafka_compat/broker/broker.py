@@ -175,6 +175,7 @@ class Broker:
             ),
             settings=plan.settings,
             clock=clock,
+            held_up=lambda: clock.held_up_at,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             rng=rng,
             turns=LongWork(lambda: DiskThread(reactor, name="long work")),

@@ -1,5 +1,6 @@
 """The state that request handlers share: the broker's identity, its view of the cluster, its link to the controller."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from kafka_compat.broker.calls import ClientCall
 from kafka_compat.broker.controller_link import ControllerLink
 from kafka_compat.broker.turns import LongWork
 from kafka_compat.config import Settings, TopicSettings
+from kafka_compat.config_keys import SILENCE_TIMEOUT
 from kafka_compat.controller.image import ClusterImage
 from kafka_compat.model import NO_EPOCH, BrokerRegistration, Endpoint
 from kafka_compat.protocol.schema import NO_UUID
@@ -44,6 +46,8 @@ class Context:
     turns: LongWork
     stopwatch: Callable[[], float] = time.perf_counter
     """Measures the work of one round, which ends when it has taken too long."""
+    held_up: Callable[[], float] = lambda: -math.inf
+    """Returns the time of `clock` at which this process was held up last: it has not seen who was silent before."""
     broker_epoch: int = -1
     endpoints: tuple[Endpoint, ...] = ()
     """The addresses for clients by listener, if there are several."""
@@ -66,6 +70,11 @@ class Context:
         if member not in (None, broker):
             raise WireError(f"broker {member} speaks for broker {broker}")
         return member is not None
+
+    @property
+    def silence_s(self) -> float:
+        """The seconds without a word after which witnesses have a leader fenced."""
+        return self.settings.seconds(SILENCE_TIMEOUT)
 
     @property
     def unclean_default(self) -> bool:

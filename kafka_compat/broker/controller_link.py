@@ -102,8 +102,9 @@ class ControllerLink:
         self.applied: Callable[[], int] = lambda: MAX_INDEX
         """The index of the last command that this broker has applied."""
         self.confirmed_until = float("inf")
-        """No other broker leads before this time what this one leads: the end of its session, counted from the newest
-        heartbeat that was answered. Before the first answer it leads nothing.
+        """No other broker leads before this time what this one leads, counted from the newest heartbeat that was answered.
+
+        Before the first answer it leads nothing.
         """
         self._cluster_id = cluster_id
         self._broker_id = broker_id
@@ -240,6 +241,7 @@ class ControllerLink:
         done: Callable[[BrokerHeartbeatResponse], None],
         *,
         wants_shutdown: bool,
+        silent: tuple[int, ...] = (),
         timeout_s: float,
     ) -> None:
         """Send a heartbeat to every other broker; `done` gets the controller's answer, if one comes.
@@ -253,6 +255,7 @@ class ControllerLink:
             broker_epoch=broker_epoch,
             applied_index=applied_index,
             wants_shutdown=wants_shutdown,
+            silent=silent,
         )
 
         def on_response(broker: int, response: BrokerHeartbeatResponse | PeerFailed) -> None:

@@ -40,10 +40,12 @@ class ControllerNode:
             context.image,
             LivenessSettings(
                 session_timeout=settings.seconds("broker.session.timeout.ms"),
+                silence_timeout=context.silence_s,
                 balance_interval=interval_s if settings.flag("auto.leader.rebalance.enable") else None,
                 unclean_default=context.unclean_default,
                 eligible=context.eligible,
             ),
+            own=context.broker_id,
         )
         self._answers: dict[int, Callable[[BrokerHeartbeatResponse], None]] = {}
         self._last_token = 0
@@ -125,6 +127,7 @@ class ControllerNode:
                 epoch=request.broker_epoch,
                 applied_index=request.applied_index,
                 wants_shutdown=request.wants_shutdown,
+                silent=tuple(self._context.image.brokers.keys() & request.silent),
             )
         )
 
@@ -155,7 +158,7 @@ class ControllerNode:
     def tick(self, now: float) -> None:
         """To be called once a round."""
         if now >= self.deadline:
-            self._step(LivenessDue())
+            self._step(LivenessDue(self._context.held_up()))
 
     def _step(self, event: LivenessEvent) -> None:
         for effect in self._liveness.step(self._context.clock(), event):

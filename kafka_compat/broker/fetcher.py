@@ -109,6 +109,8 @@ class ReplicaFetcher:
         """The positions in the session for the last request that was answered."""
         self._on_way: deque[_Sent] = deque()
         self._generation = 0
+        self.silent_since = NEVER
+        """Since when the leader owes an answer, which no dial and no new request moves; NEVER without partitions, too."""
         self.deadline = NEVER  # when `pump` is due: at once after an order or an answer, or when a pause ends
 
     # ---------------------------------------------------------------- orders
@@ -130,6 +132,8 @@ class ReplicaFetcher:
         if key is None:
             return
         del self._names[key]
+        if not self._keys:
+            self.silent_since = NEVER
         self._paused.pop(key, None)
         self._wanted.pop(key, None)
         if key in self._in_session:
@@ -180,6 +184,8 @@ class ReplicaFetcher:
 
     def _send(self, sent: _Sent) -> None:
         self._on_way.append(sent)
+        if self.silent_since == NEVER:
+            self.silent_since = self._clock() + self._limits.max_wait_ms / 1000
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=1,
@@ -206,6 +212,8 @@ class ReplicaFetcher:
         if generation != self._generation:
             return
         self.deadline = AT_ONCE
+        if not isinstance(response, PeerFailed):
+            self.silent_since = NEVER if len(self._on_way) < 2 else self._clock() + self._limits.max_wait_ms / 1000
         if isinstance(response, PeerFailed) or response.error_code:
             if not isinstance(response, PeerFailed) and self._session_id == NO_SESSION:
                 # A full request has no session that the leader could have forgotten: asked again at once, it refuses again.

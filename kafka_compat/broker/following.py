@@ -40,6 +40,12 @@ class Following:
             settings.seconds("replica.socket.timeout.ms"),
         )
         self._fetchers: dict[int, ReplicaFetcher] = {}
+        self.silent: tuple[int, ...] = ()
+        """The leaders that have owed an answer for too long, as of the last call of `pump`."""
+        self.on_silence: Callable[[], None] = lambda: None
+        """Called when `silent` has changed."""
+        silence_s, session_s = context.silence_s, settings.seconds("broker.session.timeout.ms")
+        self._patience_s = silence_s * 2 / 3 if silence_s < session_s else NEVER
         self._unreached: dict[TopicPartition, tuple[int, FetchPosition]] = {}
         """Orders to fetch from a broker that this one has no address of: it may be about to learn of it."""
 
@@ -88,11 +94,21 @@ class Following:
             for partition, (leader, position) in list(self._unreached.items()):
                 if leader in self._peers:
                     self.fetch(leader, partition, position)
-        for fetcher in self._fetchers.values():
+        silent: tuple[int, ...] = ()
+        patient_since = self._context.held_up()
+        for leader, fetcher in self._fetchers.items():
             if fetcher.deadline <= now:
                 fetcher.pump(now)
             if fetcher.deadline < self.deadline:
                 self.deadline = fetcher.deadline
+            due = max(fetcher.silent_since, patient_since) + self._patience_s
+            if due <= now:
+                silent = (*silent, leader)
+            elif due < self.deadline:
+                self.deadline = due
+        if silent != self.silent:
+            self.silent = silent
+            self.on_silence()
 
     def _on_answer(self, partition: TopicPartition, position: FetchPosition, response: FetchPartitionResponse) -> float:
         replicas = self._replicas()

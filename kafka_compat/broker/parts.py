@@ -98,7 +98,9 @@ class BrokerParts:
             is_ready=lambda: reports.ready,
             on_may_end=on_may_end,
             tell=tell,
+            silent=lambda: self._following.silent,
         )
+        self._following.on_silence = self.registration.report
         self.hosting = Hosting(
             context,
             machine,

@@ -12,6 +12,7 @@ from kafka_compat.broker.controller_link import CommandFailed
 from kafka_compat.broker.controller_node import ControllerNode
 from kafka_compat.broker.reporter import Tell
 from kafka_compat.controller.commands import CommandResult, RegisterBroker, Registered
+from kafka_compat.controller.liveness import confirmed_s
 from kafka_compat.model import NO_EPOCH
 from kafka_compat.protocol.apis.controller import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
@@ -20,6 +21,8 @@ REGISTRATION_RETRY_S = 0.05
 FENCED_HEARTBEAT_S = 0.02
 """Between heartbeats until the controller has unfenced this broker."""
 SHUTDOWN_HEARTBEAT_S = 0.02
+BEATS_IN_SILENCE = 3
+"""Heartbeats in the time after which a leader is missed, at least: one may be late, or lost with its connection."""
 NEVER = float("inf")
 
 
@@ -35,8 +38,9 @@ class Registration:
         is_ready: Callable[[], bool],
         on_may_end: Callable[[], None],
         tell: Tell,
+        silent: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
-        """`is_ready` returns True once the controller knows which logs may lack something: only then this broker may be
+        """`silent` returns the leaders that leave this broker's fetches unanswered. `is_ready` returns True once the controller knows which logs may lack something: only then this broker may be
         unfenced. `on_may_end` is called when the controller consents to the shutdown.
         """
         self.incarnation = incarnation
@@ -46,6 +50,7 @@ class Registration:
         self._is_ready = is_ready
         self._on_may_end = on_may_end
         self._tell = tell
+        self._silent = silent
         self.deadline = 0.0
         """The time of the next registration, the next heartbeat, or the end of the wait for an answer."""
         self._registered = self._refusal_told = self._ended = False
@@ -76,6 +81,12 @@ class Registration:
         """Send the next heartbeat with the answer to the present one: a new controller, or a wish to shut down."""
         self._hurries = True
         if self._registered and not self._awaits_answer and not self._ended:
+            self.deadline = 0.0
+
+    def report(self) -> None:
+        """Send a heartbeat now, whether the one before is answered or not: it names the silent leaders."""
+        if self._registered and not self._ended:
+            self._awaits_answer = False
             self.deadline = 0.0
 
     # ---------------------------------------------------------------- registration
@@ -117,7 +128,11 @@ class Registration:
 
     @property
     def _interval_s(self) -> float:
-        return self._context.settings.seconds("broker.heartbeat.interval.ms")
+        settings, silence_s = self._context.settings, self._context.silence_s
+        interval_s = settings.seconds("broker.heartbeat.interval.ms")
+        if silence_s >= settings.seconds("broker.session.timeout.ms"):
+            return interval_s
+        return min(interval_s, silence_s / BEATS_IN_SILENCE)
 
     def _beat(self, now: float) -> None:
         """Report to all brokers that this one is alive.
@@ -128,7 +143,7 @@ class Registration:
         # Who has applied nothing is not unfenced.
         applied = context.image.index if self._is_ready() else -1
         self._beats += 1
-        number = self._beats
+        number, silent = self._beats, self._silent()
         self._awaits_answer, self._hurries = True, False
         self.deadline = now + self._interval_s
 
@@ -142,6 +157,7 @@ class Registration:
             applied,
             on_answer,
             wants_shutdown=self.wants_shutdown,
+            silent=silent,
             timeout_s=context.settings.seconds("broker.session.timeout.ms"),
         )
         if self._node.leads:
@@ -151,6 +167,7 @@ class Registration:
                 broker_epoch=context.broker_epoch,
                 applied_index=applied,
                 wants_shutdown=self.wants_shutdown,
+                silent=silent,
             )
             self._node.heartbeat(None, own, on_answer)
 
@@ -158,7 +175,8 @@ class Registration:
         """Learn from the answer to a heartbeat how long no other broker takes over what this one leads."""
         is_served = not answer.error_code and not answer.is_fenced
         session_s = self._context.settings.seconds("broker.session.timeout.ms")
-        self._context.controller.confirmed_until = sent + session_s if is_served else -NEVER
+        surely_s = confirmed_s(session_s, self._context.silence_s)
+        self._context.controller.confirmed_until = sent + surely_s if is_served else -NEVER
 
     def _pause(self, answer: BrokerHeartbeatResponse | None) -> None:
         """Wait before the next heartbeat; `answer` is None if there was none in time."""

@@ -148,6 +148,15 @@ class ClusterImage:
         """Returns how many partitions this broker leads."""
         return self._leaderships.get(broker, 0)
 
+    def followers(self, broker: int) -> set[int]:
+        """Returns the active brokers that are in sync with this one on partitions that it leads."""
+        found: set[int] = set()
+        for key in self._in_isr.get(broker, _NO_KEYS):
+            state = self.topics[key.topic].partitions[key.partition]
+            if state.leader == broker:
+                found.update(state.isr)
+        return {member for member in found if member != broker and self.active(member)}
+
     def not_preferred(self) -> list[TopicPartition]:
         """Returns the partitions that their preferred replica does not lead, sorted."""
         return sorted(self._not_preferred)

@@ -11,10 +11,15 @@ Rules (BrokerHeartbeatManager of KRaft):
 - A broker that is silent for a session is fenced.
 - A broker that shuts down first gives up its leaderships and ISRs. It may end once it leads no partition and all active
   brokers have applied that.
-- One rule is ours: a broker whose heartbeat connection ends is fenced without waiting for the session, since the
+- Two rules are ours. A broker whose heartbeat connection ends is fenced without waiting for the session, since the
   connections of a killed process close at once.
+- A leader is fenced before its session ends if it is missed: it is silent here for `silence_timeout`, and every broker
+  that follows it in sync has reported since that its fetches hang. So a late heartbeat alone fences no one, and neither
+  does a broken link, as two brokers at least have to miss it. A new controller waits until no answer of the one before
+  confirms the leader any more (`confirmed_s`).
 """
 
+import math
 from typing import assert_never
 
 from attrs import define, field
@@ -28,6 +33,7 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
 )
 from kafka_compat.controller.image import ClusterImage
+from kafka_compat.controller.reasons import BROKER, MISSED
 from kafka_compat.model import BrokerRegistration
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import frozen
@@ -43,6 +49,8 @@ class LivenessSettings:
 
     session_timeout: float = 9.0
     """broker.session.timeout.ms."""
+    silence_timeout: float = 3.0
+    """broker.silence.timeout.ms."""
     retry_interval: float = 1.0
     """After so long a proposal that has had no effect is made again."""
     fence_on_close: bool = True
@@ -53,6 +61,11 @@ class LivenessSettings:
     """unclean.leader.election.enable of the controller, which the commands carry."""
     eligible: bool = True
     """eligible.leader.replicas.version of the controller is 1, which the commands carry."""
+
+
+def confirmed_s(session_timeout: float, silence_timeout: float) -> float:
+    """Returns how long, in seconds, an answered heartbeat confirms a broker: no controller fences it earlier."""
+    return silence_timeout * 2 / 3 if silence_timeout < session_timeout else session_timeout
 
 
 # -------------------------------------------------------------------- events
@@ -82,6 +95,8 @@ class BrokerHeartbeat:
     wants_fence: bool = False
     """It is not ready to serve yet."""
     wants_shutdown: bool = False
+    silent: tuple[int, ...] = ()
+    """The leaders that leave its fetches unanswered."""
 
 
 @frozen
@@ -94,6 +109,9 @@ class HeartbeatConnectionClosed:
 @frozen
 class LivenessDue:
     """Time passed; due when `ControllerLiveness.deadline` is reached, harmless at any other time."""
+
+    held_up_at: float = -math.inf
+    """The time at which this process was held up last: it may not have read all that came before."""
 
 
 LivenessEvent = ControllerElected | ControllerResigned | BrokerHeartbeat | HeartbeatConnectionClosed | LivenessDue
@@ -136,8 +154,14 @@ class _Contact:
     time: float
     connection: int | None = None
     applied_index: int = UNKNOWN_INDEX
+    silent: tuple[int, ...] = ()
     closed: bool = False
     """True once its connection has ended, which stands for the end of its session."""
+    heard: float = field(init=False)
+    """The time of its last heartbeat, while `time` is when its session began."""
+
+    def __attrs_post_init__(self) -> None:
+        self.heard = self.time
 
 
 @frozen
@@ -152,7 +176,11 @@ class ControllerLiveness:
 
     image: ClusterImage
     settings: LivenessSettings = field(factory=LivenessSettings)
+    own: int | None = None
+    """The broker of this node."""
     _controller: bool = False
+    _elected_at: float = -math.inf
+    _held_up_at: float = -math.inf
     _contacts: dict[int, _Contact] = field(factory=dict)
     _proposals: dict[int, _Proposal] = field(factory=dict)
     """The last proposal for each broker."""
@@ -188,6 +216,7 @@ class ControllerLiveness:
             case HeartbeatConnectionClosed():
                 return self._on_closed(now, event.connection)
             case LivenessDue():
+                self._held_up_at = event.held_up_at
                 return self._due(now)
             case _:
                 assert_never(event)
@@ -195,6 +224,7 @@ class ControllerLiveness:
     def _begin(self, now: float) -> None:
         self._end()
         self._controller = True
+        self._elected_at = now
         before, self._contacts = self._contacts, {}
         for broker in self.image.brokers.values():
             if broker.fenced:
@@ -217,17 +247,16 @@ class ControllerLiveness:
     # ---------------------------------------------------------------- heartbeats
 
     def _heartbeat(self, now: float, heartbeat: BrokerHeartbeat) -> list[LivenessEffect]:
+        contact = _Contact(heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index, heartbeat.silent)
         if not self._controller:
-            self._contacts[heartbeat.broker] = _Contact(
-                heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index
-            )
+            self._contacts[heartbeat.broker] = contact
             return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.NOT_CONTROLLER)]
         registration = self.image.brokers.get(heartbeat.broker)
         if registration is None:
             return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.BROKER_ID_NOT_REGISTERED)]
         if registration.epoch != heartbeat.epoch:
             return [AnswerHeartbeat(heartbeat.token, KafkaErrorCode.STALE_BROKER_EPOCH)]
-        self._contacts[heartbeat.broker] = _Contact(heartbeat.epoch, now, heartbeat.connection, heartbeat.applied_index)
+        self._contacts[heartbeat.broker] = contact
         command, reason, shut_down = self._decide_command(registration, heartbeat)
         answer = AnswerHeartbeat(
             heartbeat.token,
@@ -321,6 +350,8 @@ class ControllerLiveness:
     def _fence_time(self, contact: _Contact, broker: int) -> float:
         """Returns the time at which to propose to fence a broker, if it stays silent."""
         expired = contact.time + self.settings.session_timeout
+        if self._is_missed(contact, broker):
+            expired = min(expired, self._missed_at(contact))
         proposal = self._proposals.get(broker)
         if (
             proposal is not None
@@ -330,10 +361,37 @@ class ControllerLiveness:
             return max(expired, proposal.time + self.settings.retry_interval)
         return expired
 
+    def _is_missed(self, contact: _Contact, broker: int) -> bool:
+        """Returns True if all that follow a leader in sync have reported its silence since its last heartbeat here.
+
+        Not if this node's broker alone follows it: what one broker sees may be due to its link.
+        """
+        if self.settings.silence_timeout >= self.settings.session_timeout:
+            return False
+        if not any(broker in each.silent for each in self._contacts.values()):
+            return False
+        followers = self.image.followers(broker)
+        return bool(followers - {self.own}) and all(
+            (witness := self._contacts.get(follower)) is not None
+            and broker in witness.silent
+            and witness.heard > contact.heard
+            for follower in followers
+        )
+
+    def _missed_at(self, contact: _Contact) -> float:
+        """Returns the time at which a leader that is missed has been silent for long enough."""
+        session, silence = self.settings.session_timeout, self.settings.silence_timeout
+        return max(max(contact.heard, self._held_up_at) + silence, self._elected_at + confirmed_s(session, silence))
+
     def _fence(self, now: float, broker: int, contact: _Contact) -> list[LivenessEffect]:
         command = FenceBroker(broker, contact.epoch, self.settings.unclean_default, self.settings.eligible)
-        silent = f"no heartbeat for {self.settings.session_timeout:g} s"
-        return self._propose(now, broker, command, "its connection has ended" if contact.closed else silent)
+        if contact.closed:
+            reason = "its connection has ended"
+        elif now < contact.time + self.settings.session_timeout:
+            reason = MISSED
+        else:
+            reason = f"no heartbeat for {self.settings.session_timeout:g} s"
+        return self._propose(now, broker, command, reason)
 
     def _propose(self, now: float, broker: int, command: Command, reason: str) -> list[LivenessEffect]:
         """Propose a command, unless it is the one that was proposed last, a short time ago."""
@@ -341,7 +399,7 @@ class ControllerLiveness:
         if last is not None and last.command == command and now < last.time + self.settings.retry_interval:
             return []
         self._proposals[broker] = _Proposal(command, now)
-        return [ProposeCommand(command, f"broker {broker}: {reason}")]
+        return [ProposeCommand(command, f"{BROKER}{broker}: {reason}")]
 
     def _balance(self, now: float) -> list[LivenessEffect]:
         if self._next_balance is None or now < self._next_balance:

@@ -7,6 +7,7 @@ as one pulse; sessions, lags and timeouts go on from there, and what arrived mea
 A raft core needs no such clock: it learns of a stall by an event of its own (`Overslept`).
 """
 
+import math
 from collections.abc import Callable
 
 PULSE_S = 0.5
@@ -19,7 +20,7 @@ class RunningClock:
     It must be read at least once in `pulse_s`. A gap of more than twice that is a stall, and counts as one pulse.
     """
 
-    __slots__ = ("_clock", "_read_at", "on_stall", "pulse_s", "stalled_s")
+    __slots__ = ("_clock", "_read_at", "held_up_at", "on_stall", "pulse_s", "stalled_s")
 
     def __init__(self, clock: Callable[[], float], pulse_s: float = PULSE_S) -> None:
         self.pulse_s = pulse_s
@@ -27,6 +28,8 @@ class RunningClock:
         """Called once for each stall, by the reading that notices it."""
         self.stalled_s = 0.0
         """The time that is not counted, in all."""
+        self.held_up_at = -math.inf
+        """The reading that noticed last that it was late by half a pulse or more: then this process judges no one."""
         self._clock = clock
         self._read_at = clock()
 
@@ -35,10 +38,15 @@ class RunningClock:
         now = self._clock()
         gap = now - self._read_at
         self._read_at = now
-        if gap > 2 * self.pulse_s:
+        if gap < 1.5 * self.pulse_s:
+            return now - self.stalled_s
+        is_stall = gap > 2 * self.pulse_s
+        if is_stall:
             self.stalled_s += gap - self.pulse_s
+        self.held_up_at = now - self.stalled_s
+        if is_stall:
             self.on_stall()
-        return now - self.stalled_s
+        return self.held_up_at
 
     def when(self, reading: float) -> float:
         """Returns the time on the underlying clock at which this one reads so, if no stall comes between."""

@@ -23,6 +23,7 @@ COMPACTION = "kafka_compat.storage.compaction"
 RUN = "kafka_compat.storage.run_record"
 COORDINATORS = "kafka_compat.broker.coordinator_host"
 LINK = "kafka_compat.broker.controller_link"
+LIVENESS = "kafka_compat.controller.liveness"
 LISTS = "kafka_compat.broker.requests.logs"
 PARTS = "kafka_compat.broker.parts"
 PRODUCERS = "kafka_compat.broker.producers"
@@ -286,5 +287,26 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         FETCHER,
         ("        if self._wanted.get(key) == position:\n", "        if key in self._wanted:\n"),
         oracles=["V-liveness"],
+    ),
+    kafka_bug(
+        "host-misses-a-leader-whose-heartbeat-is-late",
+        "a leader is missed as soon as a heartbeat is late, whoever has answers from it",
+        LIVENESS,
+        (
+            "            expired = min(expired, self._missed_at(contact))\n",
+            "            expired = min(expired, self._missed_at(contact) - 0.8 * self.settings.silence_timeout)\n",
+        ),
+        (
+            "        if not any(broker in each.silent for each in self._contacts.values()):\n            return False\n",
+            "        return True\n",
+        ),
+        oracles=["K13", "script"],
+    ),
+    kafka_bug(
+        "host-believes-one-follower-that-misses-a-leader",
+        "one follower is enough to have a leader fenced",
+        LIVENESS,
+        ("return bool(followers - {self.own}) and all(", "return bool(followers - {self.own}) and any("),
+        oracles=["script"],
     ),
 )

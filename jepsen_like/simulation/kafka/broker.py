@@ -153,6 +153,9 @@ class SimulatedBroker(SimulatedProcess):
         self.tcp: ResendingSockets
         self.views: dict[TopicPartition, LogView] = {}
         """The content of its logs; of a broker that is down, as its next start finds them."""
+        self.sound_since = 0.0
+        """Since when, in the world's time, it has run, and all it sends has arrived in time; see `is_sound`."""
+        self._held_up_at = float("-inf")
         self._boot = 1
         self._world = world
         self.count_received = world.count_received
@@ -208,6 +211,7 @@ class SimulatedBroker(SimulatedProcess):
         finally:
             self.disk.before_call = None
         self.begin_life()
+        self._held_up_at, self.sound_since = float("-inf"), self._world.now
         self.tcp = ResendingSockets(self)
         self.parts = self._build_parts()
         self.ends_connections = True
@@ -253,6 +257,7 @@ class SimulatedBroker(SimulatedProcess):
             ),
             settings=self._settings,
             clock=self.reading,
+            held_up=lambda: self._held_up_at,
             wall_ms=self.wall_ms,
             rng=stream(knobs.seed, f"context/{self.process}"),
             turns=LongWork(_start_no_thread, lambda: 0.0),
@@ -318,6 +323,17 @@ class SimulatedBroker(SimulatedProcess):
                 under_way.work()
             self.disk.before_call = None  # what the dead process has left is finalized later, on a disk that is gone
         self._vanish()
+
+    def resume(self) -> None:
+        """See `SimulatedProcess`."""
+        self._held_up_at = self.reading()
+        self.sound_since = self._world.now
+        super().resume()
+
+    def clock_jumped(self) -> None:
+        """See `SimulatedProcess`: a jump is what it sees of a time in which it stood still."""
+        self._held_up_at = self.reading()
+        super().clock_jumped()
 
     def _vanish(self) -> None:
         self._loads += self.parts.coordinators.loads
@@ -654,6 +670,7 @@ def build_settings(knobs: KafkaKnobs, rack: str | None = None) -> Settings:
         "replica.lag.time.max.ms": round(knobs.lag_s * 1000),
         "broker.session.timeout.ms": session_ms,
         "broker.heartbeat.interval.ms": session_ms // HEARTBEATS_PER_SESSION,
+        "broker.silence.timeout.ms": round(session_ms * knobs.silence),
         "auto.leader.rebalance.enable": "true" if knobs.balance_s else "false",
         "leader.imbalance.check.interval.seconds": max(1, round(knobs.balance_s)),
         "replica.fetch.wait.max.ms": round(knobs.fetch_wait_s * 1000),

@@ -1,11 +1,13 @@
 """Strikes a simulated Kafka cluster as the seed planned; each fault draws targets and lengths from its own stream."""
 
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from jepsen_like.simulation.kafka.broker import SimulatedBroker
 from jepsen_like.simulation.kafka.swarm import KafkaKnobs
 from jepsen_like.simulation.kernel.nemesis import BrokerNemesis
+from jepsen_like.simulation.kernel.network import Link
 from jepsen_like.simulation.kernel.swarm import FaultKind
 
 if TYPE_CHECKING:
@@ -32,13 +34,28 @@ class KafkaNemesis(BrokerNemesis[SimulatedBroker, "KafkaWorld"]):
                 self._stop_all(rng)
             case FaultKind.RESET:
                 links = list(self._world.network.links)
-                for link in rng.sample(links, rng.randint(1, len(links))):
+                broken = rng.sample(links, rng.randint(1, len(links)))
+                for link in broken:
                     self.counts["resets"] += 1
                     self._world.reset(link)
+                self._mend(broken)
             case FaultKind.COUP:
                 self._coup(rng)
             case _:
                 self._partition(kind, rng)
+
+    def _heal(self, links: Sequence[Link[Any]]) -> None:
+        super()._heal(links)
+        self._mend(links)
+
+    def _end_loss(self) -> None:
+        super()._end_loss()
+        self._mend(self._world.network.links)
+
+    def _mend(self, links: Iterable[Link[Any]]) -> None:
+        """Note that what was sent on these links may arrive only now, or never."""
+        for node in {node for link in links for node in link}:
+            self._world.brokers[node].sound_since = self._world.now
 
     # ---------------------------------------------------------------- whom and how long
 

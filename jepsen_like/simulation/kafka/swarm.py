@@ -80,6 +80,8 @@ class KafkaKnobs(ClientKnobs):
     """replica.lag.time.max.ms."""
     session_s: float
     """broker.session.timeout.ms; heartbeats come twice in it. A member of the group has as long a session."""
+    silence: float
+    """broker.silence.timeout.ms as a share of the session; 1: only the end of the session fences a silent broker."""
     fence_on_close: bool
     balance_s: float
     """leader.imbalance.check.interval.seconds; 0: no automatic rebalance."""
@@ -138,6 +140,7 @@ KAFKA_CALM = KafkaKnobs(
     before_ack=False,
     lag_s=1.0,
     session_s=0.9,
+    silence=1.0,
     fence_on_close=True,
     balance_s=0.0,
     fetch_wait_s=0.3,
@@ -203,6 +206,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         timeout_s=max(rng.choice((0.4, 0.8)), rng.choice((0.3, 0.8))),
         commit_s=rng.choice((0.002, 0.01, 0.05)),
         election_s=rng.choice((0.1, 0.3, 0.8)),
+        silence=stream(seed, "silence").choice((1.0, 0.67)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
         transactors=stream(seed, "transactors").choice((0, 0, 1, 2, 3)),
         strikes=stream(seed, "strikes").choice((0.0, 0.05, 0.15)),
@@ -213,7 +217,10 @@ def draw_kafka(seed: int) -> KafkaKnobs:
     )
     # Connections keep the order of what they carry: on slower ones no follower could stay in the ISR.
     one_way_max_s = min(drawn.session_s / 12, drawn.lag_s / 6)
-    return with_zones(attrs.evolve(drawn, delay_s=min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread))))
+    delay_s = min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread))
+    # Who misses a leader waits for many round trips: on slower ones reports would come and go, and hold up the rest.
+    is_slow = delay_s * (0.5 + drawn.delay_s_spread) > drawn.session_s / 50
+    return with_zones(attrs.evolve(drawn, delay_s=delay_s, silence=1.0 if is_slow else drawn.silence))
 
 
 def _local(rng: random.Random) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from kafka_compat.controller.commands import (
     UnfenceBroker,
     encode_command,
 )
+from kafka_compat.controller.reasons import missed_leader
 from kafka_compat.model import NO_LEADER, OFFSETS_TOPIC, TopicPartition
 from kafka_compat.partition.effects import Effect, ResetLog, SendAlterPartition, TruncateLog
 from kafka_compat.partition.events import Event, TimePassed
@@ -168,8 +169,19 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
     def on_told(self, broker: SimulatedBroker, event: str, fields: Mapping[str, object]) -> None:
         """A broker reports an event."""
         self.counts[f"told_{event}"] += 1
+        if event == "proposes" and (missed := missed_leader(str(fields["reason"]))) is not None:
+            self.counts["leaders_missed"] += 1
+            if self._is_sound(self.brokers[missed]):
+                self.report("K13", missed, "a leader is fenced as silent that ran all the time, with sound links")
         if self.observer is not None:
             self.note(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]), broker.node)
+
+    def _is_sound(self, broker: SimulatedBroker) -> bool:
+        """Returns True if this broker runs, and all have received what it sent for as long as it takes to miss it."""
+        cut = any(state.cuts for link, state in self.network.links.items() if broker.node in link)
+        if not broker.up or broker.paused or cut or self.network.loss:
+            return False
+        return self.now - broker.sound_since > self.knobs.session_s
 
     def on_replaced(self, broker: SimulatedBroker) -> None:
         """Another process is registered in its place: it stops, and is started again."""
@@ -383,6 +395,7 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         """See `SimulatedWorld`."""
         self.nemesis.trap_send, self.nemesis.trap_answer = None, False
         for broker in self.brokers.values():
+            broker.sound_since = self.now
             broker.slowness = 1.0
             broker.clock.steady(self.now)
             if broker.paused:

@@ -5,7 +5,7 @@ group. A command is opaque here (`kafka_compat.controller.commands`). It is answ
 """
 
 from kafka_compat.protocol.api import Api
-from kafka_compat.protocol.schema import Message, boolean, int16, int32, int64, octets, string
+from kafka_compat.protocol.schema import INT32, Message, array, boolean, int16, int32, int64, octets, string
 
 
 class ControllerCommandRequest(Message):
@@ -29,7 +29,8 @@ class ControllerCommandResponse(Message):
 class BrokerHeartbeatRequest(Message):
     """A broker is alive and has applied the metadata up to `applied_index`.
 
-    The fields are those of Kafka's BrokerHeartbeat (63).
+    The fields are those of Kafka's BrokerHeartbeat (63), but for `silent`: the leaders for whose answers to fetches it
+    has waited too long.
     """
 
     cluster_id: str = string()
@@ -37,6 +38,7 @@ class BrokerHeartbeatRequest(Message):
     broker_epoch: int = int64()
     applied_index: int = int64()
     wants_shutdown: bool = boolean(default=False)
+    silent: tuple[int, ...] = array(INT32, default=(), tag=0)
 
 
 class BrokerHeartbeatResponse(Message):

@@ -266,7 +266,12 @@ async def test_only_an_unclean_election_makes_a_replica_lead_that_was_out_of_syn
 
 
 async def test_a_broker_that_stood_still_sends_a_heartbeat_as_soon_as_it_notices() -> None:
-    async with cluster(1, broker_heartbeat_interval_ms="60000", broker_session_timeout_ms="120000") as brokers:
+    long = {
+        "broker_heartbeat_interval_ms": "60000",
+        "broker_session_timeout_ms": "120000",
+        "broker_silence_timeout_ms": "120000",
+    }
+    async with cluster(1, **long) as brokers:
         parts = brokers.running[1].broker._parts
         clock = parts.context.clock
         assert isinstance(clock, RunningClock)

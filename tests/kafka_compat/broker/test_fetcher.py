@@ -245,3 +245,34 @@ def test_a_leader_that_refuses_a_full_request_is_asked_again_after_a_pause(world
         world.now += PAUSE_AFTER_ERROR_S
     world.pump()
     assert world.read_sent() == ({(ID, 0): 3}, set(), 0, 0)
+
+
+def test_silence_begins_when_an_answer_is_overdue_and_only_an_answer_ends_it(world: World) -> None:
+    assert world.fetcher.silent_since == float("inf")
+    world.fetch(A, 0)
+    world.pump()
+    due = world.now + FetchLimits().max_wait_ms / 1000
+    assert world.fetcher.silent_since == due
+    world.now += 2
+    world.leader.waiting.pop(0)[1](PeerFailed("no connection", was_sent=False))
+    world.pump()
+    assert (len(world.leader.waiting), world.fetcher.silent_since) == (1, due), "a new dial is no word of the leader"
+    world.leader.answer((ID, 0, 0))
+    assert world.fetcher.silent_since == float("inf")
+    world.fetch(A, 1)
+    world.pump()
+    world.fetch(A, 2)
+    world.pump()
+    world.now += 3
+    world.leader.answer()
+    assert world.fetcher.silent_since == world.now + FetchLimits().max_wait_ms / 1000, "of the second request"
+
+
+def test_who_fetches_nothing_any_more_waits_for_nothing(world: World) -> None:
+    begin(world)
+    world.pump()
+    world.leader.waiting.pop(0)[1](PeerFailed("gone", was_sent=True))
+    world.fetcher.stop(A)
+    world.fetcher.stop(B)
+    world.pump()
+    assert (len(world.leader.waiting), world.fetcher.silent_since) == (0, float("inf"))

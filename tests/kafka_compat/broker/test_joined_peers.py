@@ -64,7 +64,8 @@ def test_a_broker_that_has_left_gets_no_heartbeat_once_that_is_settled() -> None
 
 def test_a_replica_follows_a_leader_as_soon_as_that_is_known() -> None:
     peers: dict[int, Any] = {}
-    context: Any = SimpleNamespace(settings=Settings(), broker_id=1, broker_epoch=1, clock=lambda: 0.0)
+    values = {"settings": Settings(), "broker_id": 1, "broker_epoch": 1, "silence_s": 3.0}
+    context: Any = SimpleNamespace(**values, clock=lambda: 0.0, held_up=lambda: 0.0)
     following = Following(context, peers, lambda: None)  # type: ignore[arg-type, return-value]
     following.fetch(4, PARTITION, FetchPosition(bytes(16), 0, 0, -1, 0))
     following.pump(0.0)

@@ -44,10 +44,12 @@ class Conversation:
         self.ended: list[float] = []
         self.told: list[str] = []
         self.is_ready = True
+        self.silent: tuple[int, ...] = ()
+        self.reported: list[tuple[int, ...]] = []
         self.context = context
         context.clock = lambda: self.now
         context.controller.send = lambda command, done: self.commands.append(done)
-        context.controller.heartbeat = lambda epoch, applied, done, **_: self.beats.append((applied, done))
+        context.controller.heartbeat = self.take_heartbeat
         self.registration = Registration(
             context,
             Node(),  # type: ignore[arg-type]
@@ -55,7 +57,12 @@ class Conversation:
             is_ready=lambda: self.is_ready,
             on_may_end=lambda: self.ended.append(self.now),
             tell=lambda event, **fields: self.told.append(event),
+            silent=lambda: self.silent,
         )
+
+    def take_heartbeat(self, epoch: int, applied: int, done: Any, *, silent: tuple[int, ...], **_: Any) -> None:
+        self.beats.append((applied, done))
+        self.reported.append(silent)
 
     def wait(self) -> float:
         """Go on to the next deadline, and tick. Returns the time that it took."""
@@ -76,7 +83,7 @@ class Conversation:
 
 @pytest.fixture
 def conversation() -> Any:
-    with world("broker.heartbeat.interval.ms=2000") as broker:
+    with world("broker.heartbeat.interval.ms=2000", "broker.silence.timeout.ms=9000") as broker:
         yield Conversation(broker.context)
 
 
@@ -213,3 +220,29 @@ def test_an_unconfirmed_coordinator_gives_transactions_no_positions() -> None:
             made.context.controller.confirmed_until = confirmed_until
             asked = ask(groups.offset_fetch, OFFSET_FETCH, 7, request)
             assert asked.answer.error_code == error
+
+
+def test_heartbeats_come_three_times_in_the_time_after_which_a_leader_is_missed() -> None:
+    with world("broker.heartbeat.interval.ms=2000", "broker.silence.timeout.ms=3000") as broker:
+        conversation = Conversation(broker.context)
+        conversation.register()
+        sent = conversation.now
+        conversation.answer(SERVED)
+        assert conversation.wait() == pytest.approx(1.0)
+        conversation.now = sent + 2.0
+        assert conversation.context.is_confirmed(), "no controller fences it within 2 s"
+        conversation.now += 0.001
+        assert not conversation.context.is_confirmed()
+
+
+def test_news_of_a_silent_leader_waits_for_no_answer(conversation: Conversation) -> None:
+    """The controller that owes the answer may be the silent one."""
+    conversation.register()
+    unanswered = conversation.beats[-1][1]
+    conversation.now += 0.5
+    conversation.silent = (3,)
+    conversation.registration.report()
+    assert conversation.wait() == 0
+    assert conversation.reported == [(), (3,)]
+    unanswered(FENCED)
+    assert conversation.context.controller.confirmed_until == NEVER, "a late answer counts for nothing"

@@ -7,10 +7,11 @@ lines stay.
     cluster N                        brokers 1 to N, registered and not fenced; topic t has N partitions, led by 1 to N
     elected, resigned                this node becomes the controller, or stops being it
     at T                             the time is T seconds from now on
-    beat B [shutdown] [fence] [behind K] [by C] [epoch E]
-                                     a heartbeat of broker B, by connection B unless C; K commands behind
+    beat B [shutdown] [fence] [behind K] [by C] [epoch E] [misses L]
+                                     a heartbeat of broker B, by connection B unless C; K commands behind; leader L is silent
     close C                          connection C ends
-    due                              time has passed
+    due [held up]                    time has passed; this process has been held up until now
+    own B                            the broker of this node
     commit                           the proposals come back through the log
     lose                             the proposals never come back
     register B                       a new process of broker B registers
@@ -24,6 +25,7 @@ lines stay.
 """
 
 import itertools
+import math
 import sys
 from pathlib import Path
 
@@ -70,6 +72,7 @@ class Conversation:
         self.token = 0
         self.proposed: list[Command] = []
         self.moves = False
+        self.held_up_at = -math.inf
 
     def say(self, line: str) -> list[str]:
         word, *rest = line.split()
@@ -119,13 +122,18 @@ class Conversation:
         applied = self.world.index - options.get("behind", 0)
         connection = options.get("by", int(broker))
         wants = ("fence" in words, "shutdown" in words)
-        return self.step(BrokerHeartbeat(self.token, connection, int(broker), epoch, applied, *wants))
+        silent = (options["misses"],) if "misses" in options else ()
+        return self.step(BrokerHeartbeat(self.token, connection, int(broker), epoch, applied, *wants, silent))
 
     def on_close(self, connection: str) -> list[str]:
         return self.step(HeartbeatConnectionClosed(int(connection)))
 
-    def on_due(self) -> list[str]:
-        return self.step(LivenessDue())
+    def on_own(self, broker: str) -> None:
+        self.liveness.own = int(broker)
+
+    def on_due(self, *words: str) -> list[str]:
+        self.held_up_at = self.now if words else self.held_up_at
+        return self.step(LivenessDue(self.held_up_at))
 
     def on_commit(self) -> None:
         for command in self.proposed:
