@@ -11,12 +11,9 @@ pytestmark = pytest.mark.simulation
 QUICK = [
     "votes-twice",
     "read-before-own-commit",
-    "snapshot-counts-before-it-arrived",
     "checker-ignores-time",
     "kafka-acknowledges-at-once",
-    "kafka-who-is-fenced-is-forgotten",
     "rocketmq-no-epochs-compared",
-    "rocketmq-sync-flush-is-not-waited-for",
 ]
 QUICK_SEEDS = 120
 

@@ -180,7 +180,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
     nodes = rng.choice((2, 3, 3, 3, 3, 4))
     factor = min(nodes, rng.choice((2, 3, 3, 3)))
     session_s = rng.uniform(0.5, 1.2)
-    safety_s = rng.uniform(4.0, 7.0)
+    safety_s = rng.uniform(2.5, 4.5)
     calm_network = rng.random() < 0.4
     drawn = attrs.evolve(
         KAFKA_CALM,
@@ -208,7 +208,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         election_s=rng.choice((0.1, 0.3, 0.8)),
         silence=stream(seed, "silence").choice((1.0, 0.67)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
-        transactors=stream(seed, "transactors").choice((0, 0, 1, 2, 3)),
+        transactors=stream(seed, "transactors").choice((0, 0, 0, 1, 3)),
         strikes=stream(seed, "strikes").choice((0.0, 0.05, 0.15)),
         relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),

@@ -9,6 +9,7 @@ from jepsen_like.simulation.kafka.model import KAFKA
 from jepsen_like.simulation.kafka.swarm import KAFKA_CALM, KafkaKnobs
 from jepsen_like.simulation.kernel.findings import SeedResult
 from jepsen_like.simulation.kernel.swarm import FaultKind, PlannedFault
+from tests.examples import examples
 
 pytestmark = pytest.mark.simulation
 
@@ -29,7 +30,7 @@ def world(seed: int, *, eligible: bool = True) -> KafkaKnobs:
 
 
 def play_seeds(*, eligible: bool) -> list[SeedResult]:
-    return [KAFKA.world(world(seed, eligible=eligible)).run() for seed in range(24)]
+    return [KAFKA.world(world(seed, eligible=eligible)).run() for seed in range(examples(12))]
 
 
 def test_in_any_order_of_stops_damage_and_starts_the_best_copy_leads_and_every_partition_serves_again() -> None:

@@ -233,7 +233,7 @@ def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[
         pytest.param(SMALL, id="an entry, a crash"),
         pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
         pytest.param(FIGURE_8, id="parted", marks=pytest.mark.campaign),
-        pytest.param(TRIMMED, id="a trim"),
+        pytest.param(TRIMMED, id="a trim", marks=pytest.mark.campaign),
         pytest.param(
             Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, logs=NOTHING),
             id="a heartbeat",

@@ -77,6 +77,7 @@ def without_java(place: Path) -> dict[str, str]:
 
 
 @pytest.mark.spark
+@pytest.mark.campaign
 def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_printed(tmp_path: Path) -> None:
     run = run_directory(tmp_path / "run")
     command = [sys.executable, "-m", "jepsen_like.cli", "check", str(run), "--model", "log", "--engine", "spark"]

@@ -9,13 +9,14 @@ from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
+from tests.examples import examples
 from tests.jepsen_like.checker.log.long_logs import differences
 
 RECORDS = 200
 TINY = Limits(direct=0, task=16, chunk=32)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(examples(1)))
 def test_the_same_is_found_in_parts(seed: int) -> None:
     assert differences(seed, 100) == []
 

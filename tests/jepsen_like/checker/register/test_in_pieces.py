@@ -10,7 +10,7 @@ from jepsen_like.history.ops import NEVER, Action, Op, Outcome
 from tests.examples import examples
 from tests.jepsen_like.checker.register.in_pieces import all_compared
 
-HISTORIES = examples(30)
+HISTORIES = examples(16)
 
 
 @pytest.mark.timeout(300)

@@ -11,6 +11,7 @@ from jepsen_like.checker.rows.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Findings, Model
 from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import Action, Op, Outcome
+from tests.examples import examples
 from tests.jepsen_like.checker.small_histories import FINAL, as_ops, final_logs_of, log_history, register_history
 
 TINY = Limits(direct=0, task=1, chunk=7, piece=7)
@@ -54,7 +55,7 @@ def comparable(findings: Findings) -> Findings:
 
 
 @pytest.mark.parametrize("model", [Model.REGISTER, Model.LOG])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_the_same_is_found_in_groups(model: Model, seed: int, tmp_path: Path) -> None:
     run = write_run(tmp_path, model, seed)
     whole = check_run(run, model, Engine.LOCAL, limits=attrs.evolve(LIMITS, direct=1 << 30))

@@ -164,6 +164,7 @@ def test_a_replica_that_differs_is_told_with_its_place() -> None:
     )
 
 
+@pytest.mark.campaign
 def test_two_workers_have_clusters_of_their_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
