@@ -208,7 +208,7 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         election_s=rng.choice((0.1, 0.3, 0.8)),
         silence=stream(seed, "silence").choice((1.0, 0.67)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
-        transactors=stream(seed, "transactors").choice((0, 0, 0, 1, 3)),
+        transactors=stream(seed, "transactors").choice((0, 0, 0, 2, 3)),
         strikes=stream(seed, "strikes").choice((0.0, 0.05, 0.15)),
         relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),
