@@ -29,8 +29,8 @@ ZONE_BUGS: Sequence[Mutant] = (
         "zone-is-cut-one-way",
         "what leaves a zone is cut, what enters it is not",
         ZONES,
-        "if (one in inside) != (two in inside))",
-        "if one in inside and two not in inside)",
+        "if (one in inside) != (two in inside)\n",
+        "if one in inside and two not in inside\n",
     ),
     _bug(
         "zone-places-copies-together",
