@@ -60,8 +60,8 @@ PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
     **dict.fromkeys(("power", "zone-down"), (POWERLESS, "gone with its power")),
 }
 PARTITION = "partition"
-LEADER_KINDS = (*PROCESS_PROOFS, PARTITION)
-"""Kinds that every run which asks for them carries out on a leader: nothing can withhold them."""
+LEADER_KINDS = (*(kind for kind in PROCESS_PROOFS if not isinstance(KINDS[kind], InZone)), PARTITION)
+"""Kinds that every run which asks for them carries out on a leader: nothing can withhold them, and no plan names another zone."""
 DOUBTS_MAX = 5
 NOTHING_SEEN = "nothing was seen of it"
 PACES = 3

@@ -123,6 +123,27 @@ def test_a_node_that_was_down_has_no_role_until_it_says_one(tmp_path: Path) -> N
     assert ended == pytest.approx(float(spans[0].get("x", 0)) + 3 * second, abs=1)
 
 
+def test_a_zone_has_a_lane_with_its_leaders_and_what_hit_all_of_it(tmp_path: Path) -> None:
+    faults = [
+        {"id": 1, "kind": "zone-down", "target": "zone", "nodes": [1, 3], "begin_s": 2.0, "end_s": 4.0},
+        {"id": 2, "kind": "kill", "target": "one", "nodes": [3], "begin_s": 5.0, "end_s": 6.0},
+    ]
+    roles = [{"node": 2, "at_s": 1.0, "role": "leader", "term": 1}]
+    run = change_results(made_up_run(tmp_path, nodes=3, duration_s=8.0), roles=roles, faults=faults, elections=[])
+    test = json.loads((run / "test.json").read_text())
+    (run / "test.json").write_text(json.dumps({**test, "zones": {"members": {"a": [1, 3], "b": [2]}}}))
+    drawing = ElementTree.fromstring(overview(read_findings(run)))
+    named = {text.text: float(text.get("y", 0)) - 13 for text in drawing.iter("text") if text.text}
+    tops = {name: named[name] for name in ("zone a", "zone b")}
+    drawn = [
+        (name, rect.get("class"))
+        for rect in drawing.iter("rect")
+        for name, top in tops.items()
+        if float(rect.get("y", 0)) == top and rect.get("class") in ("held down", "role leader")
+    ]
+    assert sorted(drawn) == [("zone a", "held down"), ("zone b", "role leader")]
+
+
 @pytest.mark.parametrize(
     ("flush", "kind", "terms", "is_said"),
     [
