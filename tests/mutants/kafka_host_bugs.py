@@ -300,7 +300,7 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
             "        if not any(broker in each.silent for each in self._contacts.values()):\n            return False\n",
             "        return True\n",
         ),
-        oracles=["K13", "script"],
+        oracles=["K17", "script"],
     ),
     kafka_bug(
         "host-believes-one-follower-that-misses-a-leader",

@@ -14,12 +14,12 @@ K10 owners                 see `group_truth`
 K11 best copy              a leader that was elected by clean rules has every committed record that any copy has, on any
                            disk; a broker that has lost some may not be unfenced as one that could be elected so
 K12 commands               what an administrator asks for is carried out once at most, and not after a refusal
-K13 missed leaders         no leader is fenced for its silence that ran all the time with sound links
 K13 moves                  a replica leaves when all that stay are in sync, or with the move that has added it; it
                            deletes its copy then, and not before
 K14 transactions           see `transactors`
 K15 offsets in them        see `consumed`
 K16 zones                  replicas chosen by the controller stand in as many zones as can be
+K17 missed leaders         no leader is fenced for its silence that ran all the time with sound links
 """
 
 from collections import Counter

@@ -172,15 +172,17 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         if event == "proposes" and (missed := missed_leader(str(fields["reason"]))) is not None:
             self.counts["leaders_missed"] += 1
             if self._is_sound(self.brokers[missed]):
-                self.report("K13", missed, "a leader is fenced as silent that ran all the time, with sound links")
+                self.report("K17", missed, "a leader is fenced as silent that ran all the time, with sound links")
         if self.observer is not None:
             self.note(" ".join([event, *(f"{name}={value}" for name, value in fields.items())]), broker.node)
 
     def _is_sound(self, broker: SimulatedBroker) -> bool:
-        """Returns True if this broker runs, and all have received what it sent for as long as it takes to miss it."""
+        """Returns True if the registered process of a broker runs, and all got what it sent since it could be missed."""
         cut = any(state.cuts for link, state in self.network.links.items() if broker.node in link)
         if not broker.up or broker.paused or cut or self.network.loss:
             return False
+        if broker.broker_epoch != self.audits.image.brokers[broker.node].epoch:
+            return False  # the process that is missed has ended, and this one is yet to register
         return self.now - broker.sound_since > self.knobs.session_s
 
     def on_replaced(self, broker: SimulatedBroker) -> None:
