@@ -15,7 +15,7 @@ DEMO := .venv/.installed-demo-$(KEY)
 DEV := .venv/.installed-dev-$(KEY)
 DOCS := .venv/.installed-docs-$(KEY)
 
-.PHONY: help demo test check format pythons campaign docs clean
+.PHONY: help demo test check format pythons campaign foreign docs clean
 
 help:
 	@echo 'make demo      a real cluster, broken on purpose, checked; the report opens from disk (first time: installs)'
@@ -24,6 +24,7 @@ help:
 	@echo 'make format    let ruff rewrite the layout of the source'
 	@echo 'make pythons   the quick tests on Python 3.11, 3.12 and 3.13, as far as they are on this machine'
 	@echo 'make campaign  the long ranges: seeds, histories, damaged frames and deliberate bugs; an hour or two'
+	@echo 'make foreign   programs in other languages against brokers of ours: kcat, Java, Streams, Connect, Spark, Node, Go; 15 minutes'
 	@echo 'make docs      the pages and the API as a site in build/docs; a warning fails it; make test leaves it to the workflow'
 	@echo 'make clean     remove .venv, caches and the site; runs/ stays'
 
@@ -75,6 +76,12 @@ campaign: $(DEV)
 	$(BIN)/quorumlog scenario all-killed-copy-gone --trial eligible.leader.replicas.version=1 --draws 20 --quick
 	$(BIN)/python -m tests.mutants run --happy
 	$(BIN)/python -m tests.mutation
+
+# All of them run, whichever fail; Maven, npm and Go bring what is missing.
+foreign: $(DEV)
+	failed=; for programs in foreign foreign.secured foreign.programs; do \
+		$(BIN)/python -m tests.kafka_compat.$$programs || failed="$$failed $$programs"; \
+	done; test -z "$$failed"
 
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -q -W --keep-going -c docs -d build/doctrees . build/docs
