@@ -45,7 +45,7 @@ KAFKA_FLOORS: Mapping[str, int] = {
     "leaders_removed": 230,
     "offsets_listed": 300,
     "fenced_brokers": 4_000,
-    "leaders_missed": 100,
+    "leaders_missed": 36,
     "transactions_committed": 460,
     "transactions_aborted": 100,
     "transactions_timed_out": 70,
