@@ -58,7 +58,7 @@ def test_a_way_that_does_not_work_here_is_a_note_with_what_to_do(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     execute(["doctor", "--out", str(tmp_path)])
     told = capsys.readouterr().out
-    assert "note     a file system of each node's own, shut down by the kernel: power\n" in told
+    assert "note     a file system of each node's own, shut down by the kernel: power, zone-down\n" in told
     assert "which only root can mount; run as root" in told
     assert "note     a library in each node's process: clock-jump, clock-drift, disk-slow" in told
     assert "apt-get install gcc" in told

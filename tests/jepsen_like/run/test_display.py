@@ -15,7 +15,7 @@ from jepsen_like.history.ops import Action
 from jepsen_like.nemesis.nemesis import FaultNews
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
-from jepsen_like.port.observations import RoleSeen
+from jepsen_like.port.observations import Reports, RoleSeen
 from jepsen_like.progress import RunProgress
 from jepsen_like.run.display import SHOW_EVERY_S, FaultNewsLines, show
 from jepsen_like.workload.model import Request, Seen
@@ -29,8 +29,7 @@ class Stands:
 
     def __init__(self) -> None:
         self.nodes = {node: SimpleNamespace(is_running=True, is_paused=False) for node in (1, 2)}
-        self.roles = [RoleSeen(1, 0, "leader", 1), RoleSeen(2, 0, "follower", 1)]
-        self.starts: list[Any] = []
+        self.reports = Reports(roles=[RoleSeen(1, 0, "leader", 1), RoleSeen(2, 0, "follower", 1)])
 
 
 def screen(*, terminal: bool, clock: Any = time.monotonic) -> tuple[io.StringIO, RunProgress]:

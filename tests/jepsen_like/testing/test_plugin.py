@@ -91,8 +91,8 @@ def test_the_marker_says_how_many_nodes_and_whether_to_check(run: Run) -> None:
     ("fixture", "marker", "said"),
     [
         ("raft_cluster", "node=5", "'node'; did you mean nodes?"),
-        ("raft_cluster", "size=5", "nodes, settings, seed, state_machine, tls, check, not 'size'"),
-        ("raft_processes", "seed=5", "nodes, settings, tls, check, not 'seed'"),
+        ("raft_cluster", "size=5", "nodes, settings, seed, state_machine, tls, zones, zone_delay_s, check, not 'size'"),
+        ("raft_processes", "seed=5", "nodes, settings, tls, zones, zone_delay_s, check, not 'seed'"),
     ],
 )
 def test_a_marker_with_a_name_that_is_none_is_refused_in_one_line(

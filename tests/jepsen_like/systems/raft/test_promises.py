@@ -12,6 +12,7 @@ from jepsen_like.nemesis.disks import SLOW_SYNCS_S, DiskSlow
 from jepsen_like.nemesis.kind import Reach
 from jepsen_like.nemesis.machines import Power
 from jepsen_like.nemesis.table import KINDS
+from jepsen_like.nemesis.zones import ZoneDown
 from jepsen_like.record.allowed import allowances_of_run
 from jepsen_like.systems.raft.promises import (
     FLUSH_TAKES_S_MAX,
@@ -40,7 +41,7 @@ def test_every_mode_has_one_row_for_every_harm() -> None:
 
 def test_raft_loses_only_what_was_not_flushed_and_only_to_a_power_cut_or_to_damage() -> None:
     losing = {(row.flush, row.harm) for row in PROMISES if row.may_lose is not Loss.NOTHING}
-    harms = (POWER_CUT, Power.name, DamagedFiles.name, Vanished.name)
+    harms = (POWER_CUT, Power.name, ZoneDown.name, DamagedFiles.name, Vanished.name)
     assert losing == set(itertools.product((FlushPolicy.INTERVAL, FlushPolicy.NONE), harms))
 
 
