@@ -68,12 +68,10 @@ def _lags(faults: tuple[Fault, ...]) -> tuple[Trial, ...]:
     return tuple(_trial(way, faults, shows) for way, shows in zip(PAIRS, (Shows.LOSS, Shows.NO_LOSS), strict=True))
 
 
-def _in_zones(
-    name: str, way: RocketReplication, nodes: int, zones: ZonePlan, shows: Shows, *settings: str, scope: str = ""
-) -> Trial:
-    """The power of the zone in which the master stands fails, of one group where a `scope` is named."""
-    fault = Fault(1, "zone-down", Target.LEADER, at_s=3.0, hold_s=6.0, seed=1, scope=scope)
-    return attrs.evolve(_trial(way, (fault,), shows, *settings), name=f"{way.value}, {name}", nodes=nodes, zones=zones)
+def _in_zones(name: str, way: RocketReplication, nodes: int, zones: ZonePlan, shows: Shows) -> Trial:
+    """The power of the zone in which the master stands fails."""
+    fault = Fault(1, "zone-down", Target.LEADER, at_s=3.0, hold_s=6.0, seed=1)
+    return attrs.evolve(_trial(way, (fault,), shows), name=f"{way.value}, {name}", nodes=nodes, zones=zones)
 
 
 SCENARIOS: Final = (
