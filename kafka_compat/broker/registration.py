@@ -40,8 +40,9 @@ class Registration:
         tell: Tell,
         silent: Callable[[], tuple[int, ...]] = tuple,
     ) -> None:
-        """`silent` returns the leaders that leave this broker's fetches unanswered. `is_ready` returns True once the controller knows which logs may lack something: only then this broker may be
-        unfenced. `on_may_end` is called when the controller consents to the shutdown.
+        """`is_ready` returns True once the controller knows which logs may lack something: only then this broker may be
+        unfenced. `on_may_end` is called when the controller consents to the shutdown. `silent` returns the leaders that leave
+        this broker's fetches unanswered.
         """
         self.incarnation = incarnation
         self.wants_shutdown = False
