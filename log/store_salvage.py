@@ -162,11 +162,13 @@ class StoreSalvage(StoreRecovery):
     # What can still be read
 
     def _whole_segments(self, manifest: Manifest) -> _Kept:
-        """Returns the sealed segments up to the first damage in one of them."""
+        """Returns the sealed segments up to the first damage in one of them.
+
+        They end with their last batch: where compaction left none before the damage, what stood for it is gone, too.
+        """
         kept = _Kept()
         epoch = 0
         for each in manifest.sealed:
-            kept.end_offset = max(kept.end_offset, each.first_offset)
             if not self._disk.exists(f"{self._directory}/{each.name}"):
                 kept.reason = f"the segment {each.name} is missing"
                 return kept
@@ -177,7 +179,9 @@ class StoreSalvage(StoreRecovery):
                 self._scan_one(found, each.size_bytes)
             finally:
                 segment.file.close()
-            kept.end_offset, epoch = max(kept.end_offset, found.end_offset), found.epoch
+            epoch = found.epoch
+            if segment.size:
+                kept.end_offset = found.end_offset
             kept.epochs += found.epochs
             if segment.size < each.size_bytes:
                 kept.reason = f"{each.name} is damaged at byte {segment.size}: {found.damage or 'the file ends early'}"
@@ -206,8 +210,8 @@ class StoreSalvage(StoreRecovery):
             for each in whole:
                 if each.segment.size:
                     kept.sealed.append(each.segment.sealed)
+                    kept.end_offset = each.end_offset
                 kept.epochs += each.epochs
-            kept.end_offset = whole[-1].end_offset if whole else manifest.open_offset
         finally:
             for each in found:
                 each.segment.file.close()

@@ -117,6 +117,23 @@ def test_all_that_precedes_a_damaged_byte_is_kept() -> None:
     assert [path for path in disk.paths() if path.endswith(".damaged")]
 
 
+@pytest.mark.parametrize("is_open", [False, True], ids=["sealed", "open"])
+def test_a_compacted_log_ends_with_the_last_batch_before_the_damage(*, is_open: bool) -> None:
+    disk, _ = grow_log()
+    store = open_store(disk)
+    log = store.log("a")
+    run = log.sealed[1:] if is_open else log.sealed[1:3]
+    log.replace(run, [])
+    store.flush()
+    left = [each for each in content(log) if each[0] < run[0].first_offset]
+    flip_bit(1, 85)(disk)
+    log.note_damage()
+    store.close()
+    log = repair_log(disk)
+    assert content(log) == left
+    assert log.end_offset == left[-1][0] + 1 < run[-1].first_offset
+
+
 @pytest.mark.parametrize("name", ["manifest", "00000000000000000000.log", "last"])
 def test_a_log_that_lost_a_file_is_a_prefix_of_what_it_was(name: str) -> None:
     disk, held = grow_log()
