@@ -20,7 +20,15 @@ CONTENTS = {
         "docs/tls",
         "docs/operations",
     ],
-    "Test with it": ["docs/promises", "docs/matrix", "docs/runs", "docs/checking", "docs/cluster", "docs/zones", "docs/systems"],
+    "Test with it": [
+        "docs/promises",
+        "docs/matrix",
+        "docs/runs",
+        "docs/checking",
+        "docs/cluster",
+        "docs/zones",
+        "docs/systems",
+    ],
     "Understand it": [
         "docs/life-of-an-append",
         "docs/life-of-a-produce",
