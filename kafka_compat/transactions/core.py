@@ -3,8 +3,8 @@
 Each leadership of a partition of `__transaction_state` has one. It loads the partition's records, serves, and ends with
 `Resigned`. Its rules, with their sources:
 
-- A step of a transactional id counts when its record is committed. Until then every other step is refused with
-  CONCURRENT_TRANSACTIONS, and nothing follows from it: no marker leaves for an outcome that may be lost.
+- A step of a transactional id counts when its record is committed. Until then nothing follows from it: no marker leaves
+  for an outcome that may be lost. Other steps wait for a moment (`waiting`), or are refused with CONCURRENT_TRANSACTIONS.
 - The outcome is decided by the record of its prepared state. The markers are sent after that, again and again, also by
   the next coordinator, and the record of the completed state follows the last of them (KIP-98).
 - Only the producer with the present id and epoch is served. A new producer, and a timeout, raise the epoch (KIP-360).
@@ -50,11 +50,13 @@ from kafka_compat.transactions.model import (
     LAST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER,
+    RAISING_VERSION,
     TransactionalId,
     TransactionData,
     TransactionState,
 )
 from kafka_compat.transactions.record_formats import decode_record, encode_key, encode_value, fits
+from kafka_compat.transactions.waiting import WaitingRequests
 from log.values import frozen
 
 NONE = KafkaErrorCode.NONE
@@ -111,11 +113,12 @@ class TransactionCoordinator:
         self._tokens: dict[int, None] = {}
         """Requests that wait."""
         self._due = _Due()
+        self._waiting = WaitingRequests()
 
     @property
     def deadline(self) -> float:
         """The time at which `TransactionTimePassed` is due next, in seconds of `now`; infinite if nothing waits."""
-        return min(self._due.abort, self._due.expiry, self._due.completion)
+        return min(self._due.abort, self._due.expiry, self._due.completion, self._waiting.deadline)
 
     def step(self, now: float, event: TransactionEvent) -> tuple[TransactionEffect, ...]:
         """Takes one event; returns the effects in the order in which they are to be carried out.
@@ -176,10 +179,8 @@ class TransactionCoordinator:
             return
         self._tokens[token] = None
         match request:
-            case InitProducer():
-                self._init_producer(token, request)
-            case AddPartitions():
-                self._add_partitions(token, request)
+            case InitProducer() | AddPartitions():
+                self._serve_step(token, request)
             case VerifyPartitions():
                 self._verify(token, request)
             case EndTransaction():
@@ -198,6 +199,26 @@ class TransactionCoordinator:
             case _:
                 assert_never(request)
 
+    def _serve_step(self, token: int, request: InitProducer | AddPartitions) -> None:
+        if isinstance(request, InitProducer):
+            self._init_producer(token, request)
+        else:
+            self._add_partitions(token, request)
+
+    def _wait(self, token: int, request: InitProducer | AddPartitions) -> None:
+        """Lets a request wait for the step that is under way. Leaders of partitions ask again by themselves."""
+        by_leader = isinstance(request, AddPartitions) and request.version >= RAISING_VERSION
+        if by_leader or not self._waiting.add(token, request, self._now):
+            self._answer(token, KafkaErrorCode.CONCURRENT_TRANSACTIONS)
+
+    def _serve_waiting(self, transactional_id: str) -> None:
+        """Serves the requests that have waited for a step that has ended, as far as none begins another."""
+        while (entry := self.ids.get(transactional_id)) is None or not entry.is_concurrent:
+            waiting = self._waiting.take(transactional_id)
+            if waiting is None:
+                return
+            self._serve_step(waiting.token, waiting.request)
+
     # ----------------------------------------------------------------- InitProducerId
 
     def _init_producer(self, token: int, request: InitProducer) -> None:
@@ -213,11 +234,11 @@ class TransactionCoordinator:
             self.ids[entry.name] = entry
         data = entry.data
         if entry.is_concurrent:
-            self._answer(token, KafkaErrorCode.CONCURRENT_TRANSACTIONS)
+            self._wait(token, request)
         elif data.producer_epoch != NO_EPOCH and not _may_go_on(data, request.expected):
             self._answer(token, KafkaErrorCode.PRODUCER_FENCED)
         elif data.state is TransactionState.ONGOING:
-            self._fence(entry, token)
+            self._fence(entry, token, request)
         elif data.producer_epoch == NO_EPOCH or (data.is_exhausted and _needs_new_id(data, request.expected)):
             self._with_new_id(entry, token, lambda number: self._begin_producer(entry, token, request, number))
         else:
@@ -233,6 +254,7 @@ class TransactionCoordinator:
             else:
                 self._answer(token, error)
                 self._forget_unused(entry)
+            self._serve_waiting(entry.name)
 
         entry.is_busy = True
         self._last_number += 1
@@ -271,14 +293,16 @@ class TransactionCoordinator:
         if entry.data.producer_epoch == NO_EPOCH and self.ids.get(entry.name) is entry:
             del self.ids[entry.name]
 
-    def _fence(self, entry: TransactionalId, token: int) -> None:
-        """Aborts the transaction of the producer before; the new producer asks again until that is done."""
+    def _fence(self, entry: TransactionalId, token: int, request: InitProducer) -> None:
+        """Aborts the transaction of the producer before; the new producer waits until that is done."""
         prepared = self._prepare(entry, commits=False, version=entry.data.version, fences=True)
 
         def on_written(error: KafkaErrorCode) -> None:
             if error is NONE:
                 self._send_markers(entry)
-            self._answer(token, KafkaErrorCode.CONCURRENT_TRANSACTIONS if error is NONE else client_error(error))
+                self._wait(token, request)
+            else:
+                self._answer(token, client_error(error))
 
         self._take(entry, prepared, on_written)
 
@@ -301,7 +325,7 @@ class TransactionCoordinator:
         if data.producer_epoch != request.producer_epoch:
             self._answer(token, KafkaErrorCode.PRODUCER_FENCED)
         elif entry.is_concurrent:
-            self._answer(token, KafkaErrorCode.CONCURRENT_TRANSACTIONS)
+            self._wait(token, request)
         elif data.state is TransactionState.ONGOING and data.partitions.issuperset(request.partitions):
             self._answer(token, NONE)
         else:
@@ -436,6 +460,8 @@ class TransactionCoordinator:
                 else:
                     entry.data = after
             write.done(NONE)
+            for entry, _ in write.steps:
+                self._serve_waiting(entry.name)
 
     def _on_failed(self, write_id: int, error: KafkaErrorCode) -> None:
         """Takes no step. A record that is in the log all the same is followed by the record of the next step."""
@@ -444,6 +470,8 @@ class TransactionCoordinator:
             for entry, _ in write.steps:
                 entry.is_busy = False
             write.done(error)
+            for entry, _ in write.steps:
+                self._serve_waiting(entry.name)
 
     # ----------------------------------------------------------------- leadership
 
@@ -482,6 +510,7 @@ class TransactionCoordinator:
         self._allocating.clear()
         self._markers.clear()
         self._to_complete.clear()
+        self._waiting.clear()
         self.ids.clear()
         self._due = _Due()
 
@@ -490,6 +519,8 @@ class TransactionCoordinator:
     def _time_passed(self) -> None:
         if self.phase is not TransactionPhase.ACTIVE:
             return
+        while (late := self._waiting.take_late(self._now)) is not None:
+            self._answer(late.token, KafkaErrorCode.CONCURRENT_TRANSACTIONS)
         if self._due.completion <= self._now:
             self._due.completion = math.inf
             waiting, self._to_complete = self._to_complete, {}

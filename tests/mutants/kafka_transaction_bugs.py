@@ -6,6 +6,7 @@ from tests.mutants.kafka_bugs import kafka_bug
 from tests.mutants.mutant import Mutant
 
 COORDINATOR = "kafka_compat.transactions.core"
+WAITING = "kafka_compat.transactions.waiting"
 MODEL = "kafka_compat.transactions.model"
 PRODUCERS = "kafka_compat.partition.producer_state"
 TRANSACTIONS = "kafka_compat.partition.transactions"
@@ -50,6 +51,30 @@ KAFKA_TRANSACTION_BUGS: Sequence[Mutant] = (
         "a step begins while the markers of the last outcome are being written",
         MODEL,
         ("        return self.is_busy or self.data.state.is_prepared", "        return self.is_busy"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-waits-outlast-failed-steps",
+        "a request that waits for a step is not served when the step fails",
+        COORDINATOR,
+        (
+            "            write.done(error)\n            for entry, _ in write.steps:\n                self._serve_waiting(entry.name)\n",
+            "            write.done(error)\n",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-leaders-wait",
+        "a leader of a partition waits, and with it the questions of all its producers",
+        COORDINATOR,
+        ("        if by_leader or not self._waiting", "        if not self._waiting"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "txn-newest-wait-ends-first",
+        "the request that came last is the first to be refused",
+        WAITING,
+        ("        return self.take(next(iter(self._by_token", "        return self.take(next(reversed(self._by_token"),
         oracles=["script"],
     ),
     kafka_bug(
