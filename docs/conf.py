@@ -23,6 +23,7 @@ CONTENTS = {
     "Test with it": [
         "docs/promises",
         "docs/matrix",
+        "docs/claims",
         "docs/runs",
         "docs/checking",
         "docs/cluster",

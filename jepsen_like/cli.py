@@ -73,6 +73,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "matrix": LazyCommand(
         "jepsen_like.run.matrix:matrix", "Show what each way to replicate costs and keeps, in one table."
     ),
+    "claims": LazyCommand(
+        "jepsen_like.claims.command:claims", "Try what is claimed about replicated queues, and judge each claim."
+    ),
     "up": LazyCommand("jepsen_like.run.up:up", "Start a cluster for clients of your own, and keep it running."),
     "fault": LazyCommand("jepsen_like.run.fault:fault", "Break the cluster of quorumlog up, or heal it."),
     "ca": LazyCommand("jepsen_like.run.ca:ca", "Make certificates for TLS."),

@@ -1,0 +1,1 @@
+"""Claims about replicated queues as experiments: each is judged from the figures of recorded runs."""
