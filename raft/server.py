@@ -200,6 +200,7 @@ class ClientSession(_NodeSession):
     ) -> None:
         self.connection = connection
         self._role = role
+        self._may_write = ROLES.index(role) >= ROLES.index(WRITER)
         self._identity = identity
         self._driver = driver
         self._doorkeeper = doorkeeper
@@ -218,7 +219,8 @@ class ClientSession(_NodeSession):
         """Requests arrived."""
         self._backlog.extend(frames)
         self._work()
-        self._backlog_bytes = sum(REQUEST_BYTES + len(body) for _, body, _ in self._backlog)
+        if self._backlog:
+            self._backlog_bytes = sum(REQUEST_BYTES + len(body) for _, body, _ in self._backlog)
 
     def held_bytes(self) -> int:
         """See `Session`; what the driver has taken is bounded by `pending_bytes_max`."""
@@ -273,7 +275,7 @@ class ClientSession(_NodeSession):
             # What is stored must fit a reply.
             self._answer_error(request_id, InvalidRequest(f"a batch of {len(records)} bytes is too large"))
             return
-        if self._is_barred(request_id, WRITER):
+        if not self._may_write and self._is_barred(request_id, WRITER):
             return
         self._under_way += 1
         self._driver.append(self, request_id, records, span, records_crc)

@@ -195,16 +195,14 @@ class SocketConnection(Generic[FrameT]):
 
     def held_bytes(self) -> int:
         """Returns the memory that this connection takes, as far as it is counted."""
-        decoder = self.decoder
-        unfinished = decoder.held_bytes if decoder.pending_bytes else 0
-        held = self.account.own_bytes + unfinished + self.outbound_bytes + self.session.held_bytes()
+        held = self.account.own_bytes + self.outbound_bytes + self.session.held_bytes()
+        if self.decoder.pending_bytes:
+            held += self.decoder.held_bytes
         return held + self.socket.held_bytes if isinstance(self.socket, TlsSocket) else held
 
     def _charge(self) -> None:
-        if self.is_closed:
-            return
         held = self.held_bytes()
-        if held != self.account.charged:
+        if held != self.account.charged and not self.is_closed:
             self.reactor.budget.charge(self, held)
 
     @property
@@ -320,7 +318,8 @@ class SocketConnection(Generic[FrameT]):
             self._was_full = False
             self.reactor.ask_another_round()
             self.session.on_drained()
-        self._charge()
+        if outbound or self.account.charged != CONNECTION_BYTES:  # else it holds nothing, as before
+            self._charge()
 
     def _join_first(self) -> None:
         """Join the small pieces at the head of the queue into one."""
@@ -351,10 +350,11 @@ class SocketConnection(Generic[FrameT]):
         if self.is_closed:
             return
         if events & READABLE and self.account.is_wanted and self.account.has_room:
-            if self.is_short:
+            if self.reactor.budget.is_short and self.is_short:
                 return
             self._receive()
-            if not self._flush_asked or self.decoder.pending_bytes:  # else the flush will do so
+            # What is only written is charged by the flush, as far as the socket does not take it.
+            if not self._flush_asked or self.decoder.pending_bytes or self.session.held_bytes():
                 self._charge()
         elif events & BROKEN:
             number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tests.mutants.mutant import Mutant, plant
 
 BUDGET, CONNECTION, LISTENER = "raft.net.budget", "raft.net.connection", "raft.net.listener"
-HELD = "unfinished + self.outbound_bytes + self.session.held_bytes()"
+HELD = "self.account.own_bytes + self.outbound_bytes + self.session.held_bytes()"
 
 
 def _bug(name: str, story: str, module: str, old: str, new: str) -> Mutant:
@@ -16,9 +16,13 @@ BUDGET_BUGS: Sequence[Mutant] = (
     _bug("budget-forgets-answers", "answers that are not read count for nothing", CONNECTION,
          HELD, HELD.replace(" + self.outbound_bytes", "")),
     _bug("budget-forgets-unfinished-frames", "what has arrived of a frame counts for nothing", CONNECTION,
-         HELD, HELD.replace("unfinished + ", "")),
+         "            held += self.decoder.held_bytes\n", "            held += 0\n"),
     _bug("budget-forgets-requests", "requests without an answer count for nothing", CONNECTION,
          HELD, HELD.replace(" + self.session.held_bytes()", "")),
+    _bug("budget-charges-no-taken-requests", "what a chunk leaves with the session is charged to nobody", CONNECTION,
+         " or self.decoder.pending_bytes or self.session.held_bytes():\n", " or self.decoder.pending_bytes:\n"),
+    _bug("budget-charges-no-unread-answers", "a flush that leaves answers behind charges them to nobody", CONNECTION,
+         "        if outbound or self.account.charged != CONNECTION_BYTES:", "        if self.account.charged != CONNECTION_BYTES:"),
     _bug("budget-takes-what-was-read", "requests that were read are served although there is no room for their answers",
          CONNECTION, "            return self.reactor.budget.is_short and self.is_short\n", "            return False\n"),
     _bug("budget-forgets-handshakes", "what arrives of a handshake of TLS counts for nothing", "raft.net.tls",

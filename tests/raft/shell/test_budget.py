@@ -290,6 +290,19 @@ def _relieve(server: Server, *times: float) -> None:
         server.rounds(2)
 
 
+async def test_what_a_chunk_leaves_behind_is_charged_when_its_round_ends(server: Server) -> None:
+    """A request without an answer next to one that has it; and an answer that the client does not read."""
+    client = server.dial(b"hello")
+    server.send(client, frame_of(b"ping") + frame_of(b"\0" * 1000))
+    (connection,) = server.connections
+    assert server.budget.held_bytes == connection.held_bytes() > CONNECTION_BYTES + 1000
+    reader = server.dial(b"hello")
+    server.answer = bytes(30 * 1024)
+    while not (unread := server.connections[1].outbound_bytes):
+        server.send(reader, frame_of(b"ping"))
+    assert server.budget.held_bytes == connection.held_bytes() + CONNECTION_BYTES + unread
+
+
 async def test_frames_that_are_never_finished_stay_under_the_total_and_a_client_is_served(server: Server) -> None:
     healthy = server.dial(b"hello")
     for number in range(20):
