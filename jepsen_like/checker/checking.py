@@ -21,6 +21,8 @@ from jepsen_like.checker.engine.scratch import Scratch
 from jepsen_like.checker.log.check import LogsCheck
 from jepsen_like.checker.log.clocks import clock_errors_of
 from jepsen_like.checker.log.retention import RetentionCase, judge_retention
+from jepsen_like.checker.mirror.rows import MirrorNames, names_of
+from jepsen_like.checker.mirror.tasks import MirrorCheck
 from jepsen_like.checker.model import Conclusion, ModelCheck, conclude
 from jepsen_like.checker.queue.check import expectations_of
 from jepsen_like.checker.queue.rows import QueueExpectations
@@ -131,6 +133,8 @@ def check_run(
             check = TransactionsCheck(dump)
         case Model.COMPACTED:
             check = _compaction_check(directory, dump, kept)
+        case Model.MIRRORED:
+            check = MirrorCheck(dump, _dumped_nodes(kept), _mirror_names(directory))
         case _:
             check = _check_of(model)
     with _job_of(history, engine, worker, limits) as job:
@@ -174,6 +178,8 @@ def _check_of(model: Model) -> ModelCheck:
             return TransactionsCheck(())
         case Model.COMPACTED:
             return CompactionCheck((), {}, CompactionTerms())
+        case Model.MIRRORED:
+            return MirrorCheck((), {}, MirrorNames())
         case _:
             return ObjectsCheck(model)
 
@@ -189,6 +195,7 @@ def _judge(model: Model, engine: Engine, found: Conclusion) -> Verdict:
         losses=found.losses,
         transactions=found.transactions,
         compaction=found.compaction,
+        mirror=found.mirror,
     )
 
 
@@ -246,13 +253,28 @@ def require_evidence(findings: Findings, model: Model) -> Findings:
 
 def _compaction_check(directory: Path, dump: Sequence[Path], kept: Mapping[int, Kept] | None) -> CompactionCheck:
     """Returns the check of compacted partitions, by what `test.json` states about their topic."""
-    nodes = {number: tuple(sorted(one.starts)) for number, one in (kept or {}).items()}
+    nodes = _dumped_nodes(kept)
     dumped_ns = max((one.dumped_ns for one in (kept or {}).values()), default=0)
     try:
         test = json.loads((directory / TEST).read_text())
         return CompactionCheck(dump, nodes, terms_of(test, dumped_ns))
     except (OSError, ValueError, AttributeError) as error:
         raise UnreadableHistory(directory / TEST, f"does not say what compaction is held to ({error})") from error
+
+
+def _dumped_nodes(kept: Mapping[int, Kept] | None) -> dict[int, tuple[int, ...]]:
+    """Returns by partition the nodes, or clusters, whose final logs were read."""
+    return {number: tuple(sorted(one.starts)) for number, one in (kept or {}).items()}
+
+
+def _mirror_names(directory: Path) -> MirrorNames:
+    """Returns the names of clusters, partitions and groups in `test.json`; numbers without it."""
+    try:
+        return names_of(json.loads((directory / TEST).read_text()))
+    except FileNotFoundError:
+        return MirrorNames()
+    except (OSError, ValueError, AttributeError) as error:
+        raise UnreadableHistory(directory / TEST, f"does not name the clusters ({error})") from error
 
 
 def _expectations_of(directory: Path) -> QueueExpectations:

@@ -8,7 +8,7 @@ import attrs
 from jepsen_like.checker.allowance import AllowedLoss
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.rows.tasks import Task
-from jepsen_like.checker.verdict import Check, CompactionCounts, Findings, TransactionCounts
+from jepsen_like.checker.verdict import Check, CompactionCounts, Findings, MirrorCounts, TransactionCounts
 from jepsen_like.history.files import HistoryReader
 
 
@@ -25,6 +25,8 @@ class Conclusion:
     """Of a history of transactions."""
     compaction: CompactionCounts | None = None
     """Of a history of compacted partitions."""
+    mirror: MirrorCounts | None = None
+    """Of a history of two clusters."""
 
 
 class ModelCheck(Protocol):

@@ -83,6 +83,10 @@ def _queue_deed(op: Op) -> str:
             return f"{'loss' if op.type is Outcome.INFO else 'revocation'}{group}{generation}"
         case Action.SEEK:
             return f"seek{f' to offset {op.offset}' if op.offset != NONE else ''}"
+        case Action.SWITCH:
+            return f"switch of cluster {op.node} to {op.b}, fenced{at}"
+        case Action.TRANSLATE:
+            return f"translated position{at}{group}"
         case _:
             raise ValueError(f"{op.f.name} has no words")
 

@@ -35,6 +35,8 @@ class Model(enum.Enum):
     """Partitions that transactional producers write to, several in one transaction."""
     COMPACTED = "compacted"
     """Partitions that keep the newest record of each key."""
+    MIRRORED = "mirrored"
+    """Partitions that a mirror copies from one cluster to another, and the switch between these."""
     UNORDERED_QUEUE = "unordered-queue"
     """Elements that are each taken out at most once, in any order."""
     FIFO_QUEUE = "fifo-queue"
@@ -115,6 +117,14 @@ class Check(enum.StrEnum):
     """A deletion left earlier than `delete.retention.ms` allows."""
     COMPACTED_EARLY = "compacted_early"
     """A record left while it was younger than `min.compaction.lag.ms`."""
+    LAG = "lag"
+    """A record stands in the target of a link, though the recorded end of the link lies before it."""
+    FOREIGN = "foreign"
+    """A record of the old primary reached the new one after the switch."""
+    LATE_WRITE = "late_write"
+    """The old primary acknowledged a record after the switch."""
+    TRANSLATION = "translation"
+    """A group's position at the other cluster is not the one that it had."""
 
 
 LOG_CHECKS: Final = (
@@ -176,6 +186,20 @@ COMPACTION_CHECKS: Final = (
     Check.SEND_ORDER,
     Check.NONMONOTONIC_POLL,
 )
+MIRROR_CHECKS: Final = (
+    Check.LOST,
+    Check.LAG,
+    Check.FOREIGN,
+    Check.LATE_WRITE,
+    Check.DUPLICATED,
+    Check.SEND_ORDER,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.DIVERGENT_OFFSET,
+    Check.TRANSLATION,
+    Check.SKIPPED_POLL,
+    Check.NONMONOTONIC_POLL,
+)
 PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
 """Of a queue whose messages are pushed; told only where they were made."""
 REGISTER_CHECKS: Final = (
@@ -201,6 +225,7 @@ CHECKS_OF: Final = {
     Model.QUEUE: QUEUE_CHECKS,
     Model.TRANSACTIONS: TRANSACTION_CHECKS,
     Model.COMPACTED: COMPACTION_CHECKS,
+    Model.MIRRORED: MIRROR_CHECKS,
     Model.UNORDERED_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.FIFO_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.TOTAL_QUEUE: (*ELEMENT_CHECKS[1:], Check.SEND_ORDER),
@@ -217,6 +242,7 @@ NOUNS: Final = {
     Model.QUEUE: "partition",
     Model.TRANSACTIONS: "partition",
     Model.COMPACTED: "partition",
+    Model.MIRRORED: "partition",
     **dict.fromkeys(QUEUES_OF_ELEMENTS, "queue"),
     **dict.fromkeys(SETS, "set"),
     Model.KEY_VALUE: "key",
@@ -352,6 +378,38 @@ class CompactionCounts:
 
 
 @attrs.frozen(kw_only=True)
+class MirrorCounts:
+    """The figures of the switches between two clusters, all of them exact."""
+
+    switches: int = 0
+    """Counted by partition."""
+    acked: int = 0
+    """Records that were acknowledged before the primary was left, by all switches."""
+    lag: int = 0
+    """Those of them that lie behind the recorded end of the link."""
+    lost: int = 0
+    """Those of them that the new primary lacks."""
+    foreign: int = 0
+    late: int = 0
+    """Records that the old primary acknowledged after the switch."""
+    doubled: int = 0
+    """Records of the final logs whose value stands at an earlier place, too."""
+    reordered: int = 0
+    """Records of the final logs that stand behind one which their producer sent later."""
+    skipped: int = 0
+    """Records that a group passed over and never got, by all groups."""
+    read_again: int = 0
+    """Records that a group got from both clusters."""
+    committed_again: int = 0
+    """Those of them that it had committed at the first: its translated position was older."""
+
+    def plus(self, other: "MirrorCounts") -> "MirrorCounts":
+        """Returns the figures of both."""
+        names = [field.name for field in attrs.fields(MirrorCounts)]
+        return MirrorCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
+
+@attrs.frozen(kw_only=True)
 class Findings:
     """The findings about one piece of a history; pieces add up."""
 
@@ -427,6 +485,7 @@ class Verdict:
     """The losses that are allowed; they are counted in `findings.lost_acked`, and are no violations."""
     transactions: TransactionCounts | None = None
     compaction: CompactionCounts | None = None
+    mirror: MirrorCounts | None = None
 
     @property
     def valid(self) -> bool | None:
@@ -442,7 +501,10 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
-        elif self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED) or self.model in OF_ELEMENTS:
+        elif (
+            self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED, Model.MIRRORED)
+            or self.model in OF_ELEMENTS
+        ):
             pass
         elif self.model is Model.LOG and found.unread:
             lines.append(f"loss: {found.unread:,} of {found.objects:,} logs have no final logs")
@@ -527,6 +589,7 @@ class Verdict:
                 "unknown": len(unknown),
                 **self._transactions(),
                 **({} if self.compaction is None else {"compaction": attrs.asdict(self.compaction)}),
+                **({} if self.mirror is None else {"mirror": attrs.asdict(self.mirror)}),
             },
             "unknown": list(self.reasons[:EXAMPLES_MAX]),
             "not_tested": list(self.not_tested),

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-FORMAT_VERSION: Final = 6
-FORMATS_READ: Final = ("1", "2", "3", "4", "5", "6")
+FORMAT_VERSION: Final = 7
+FORMATS_READ: Final = ("1", "2", "3", "4", "5", "6", "7")
 """Version 2 has reads of what had left the log (`ErrorCode.TRIMMED`), version 3 dumps of several objects, version 4
-queues, version 5 queues of elements, sets and lists, version 6 transactions.
+queues, version 5 queues of elements, sets and lists, version 6 transactions, version 7 mirrors of two clusters.
 """
 BUCKETS: Final = 8
 PART_ROWS_MAX: Final = 32768

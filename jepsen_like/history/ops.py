@@ -55,6 +55,10 @@ class Action(enum.IntEnum):
     """An operation of an object whose model is a class of the user's."""
     INIT = 17
     """A producer took a transactional id over, and so fenced every earlier producer with this id."""
+    SWITCH = 18
+    """An operator fenced the link between two clusters, and made its target the primary."""
+    TRANSLATE = 19
+    """An operator, or a mirror, moved the position of a group from one cluster to the other."""
 
 
 class Outcome(enum.IntEnum):
@@ -130,6 +134,11 @@ class Op:
 
     Of compacted partitions a value names its key (`keyed_values`), and a scan by a client of its own ends in a tail:
     `offset` the end that it reached, `seen` where it began, `b` 1 if that was after everything. Its interval is the scan's.
+
+    Of a partition that is mirrored between clusters `node` is the cluster, and `process` a producer or a consumer that
+    stays the same when it goes on at the other cluster. poll: `b` is the group. switch: `node` the old primary, `b` the
+    new one, `epoch` the link's, `offset` the first record of the source that the link had not copied, `seen` the end of
+    the target. translate: `a` the group, `b` the source, `node` the target, `offset` the position there.
 
     Of a queue of elements, a set or a list `object` is one of them, and an operation with several values is a row for
     each of them in their order, which share process, begin and end; without any it is one row whose `a` is `NONE`:

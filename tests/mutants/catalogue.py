@@ -19,6 +19,7 @@ from tests.mutants.kafka_host_bugs import KAFKA_HOST_BUGS
 from tests.mutants.kafka_move_bugs import KAFKA_MOVE_BUGS
 from tests.mutants.kafka_transaction_bugs import KAFKA_TRANSACTION_BUGS
 from tests.mutants.member_bugs import MEMBER_BUGS
+from tests.mutants.mirror_judge_bugs import MIRROR_JUDGE_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
 from tests.mutants.operator_bugs import OPERATOR_BUGS
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
@@ -634,6 +635,7 @@ ALL: Sequence[Mutant] = (
     *HARNESS,
     *TRANSACTION_JUDGE_BUGS,
     *COMPACTION_JUDGE_BUGS,
+    *MIRROR_JUDGE_BUGS,
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,

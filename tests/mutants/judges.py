@@ -308,6 +308,13 @@ def judge_compacted(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def judge_mirrored(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the judge of two clusters: planted faults, and rehearsals that a model draws."""
+    return _failing(
+        "mirrored", "tests/jepsen_like/checker/mirror/test_check.py", "tests/jepsen_like/checker/mirror/test_model.py"
+    )
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -477,6 +484,7 @@ JUDGES: Mapping[str, Judge] = {
     "lies": told_lies,
     "transactions": judge_transactions,
     "compacted": judge_compacted,
+    "mirrored": judge_mirrored,
     "retention": let_go,
     "checker": check,
     "refusals": refuse,

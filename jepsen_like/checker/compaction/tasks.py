@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
-import numpy as np
 
 from jepsen_like.checker.compaction.partition import CompactionTerms, KeyedFacts, judge_partition
 from jepsen_like.checker.engine.job import Job
 from jepsen_like.checker.groups import Long, sort_out, sort_out_dump
 from jepsen_like.checker.model import Conclusion
-from jepsen_like.checker.rows.columns import Ints, count_operations
+from jepsen_like.checker.rows.columns import count_operations
 from jepsen_like.checker.rows.gather import batches_of
 from jepsen_like.checker.rows.packs import Packs
 from jepsen_like.checker.rows.processes import find_malformed, refuse_malformed
 from jepsen_like.checker.rows.tasks import Gathered, Source, Task, of_model
-from jepsen_like.checker.transactions.partition import FinalRecords, WrittenPartition
+from jepsen_like.checker.transactions.partition import WrittenPartition
+from jepsen_like.checker.transactions.tasks import logs_in
 from jepsen_like.checker.verdict import Check, CompactionCounts, Findings, Model, Undecided
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NEVER, Action, Outcome
@@ -46,22 +46,13 @@ class CompactionTask:
             path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
             refuse_malformed(path, find_malformed(rows))
             for number in pack.tolist():
-                one = WrittenPartition.of(number, rows.where(rows.object == number), self._logs(number))
+                one = WrittenPartition.of(
+                    number, rows.where(rows.object == number), logs_in(self.dump, number, self.nodes.get(number))
+                )
                 found, shown = _judge(one, self.terms)
                 findings = findings.plus(found)
                 facts.append(shown)
         return findings, tuple(facts)
-
-    def _logs(self, number: int) -> tuple[FinalRecords, ...]:
-        tables = [one.table() for one in self.dump]
-        node, offset, a = (self._column(tables, name, number) for name in ("node", "offset", "a"))
-        nodes = self.nodes.get(number, tuple(np.unique(node).tolist()))
-        return tuple(FinalRecords.of(each, offset[node == each], a[node == each]) for each in nodes)
-
-    @staticmethod
-    def _column(tables: Sequence[Any], name: str, number: int) -> Ints:
-        parts = [table.column(name).to_numpy()[table.column("object").to_numpy() == number] for table in tables]
-        return np.concatenate([np.zeros(0, np.int64), *parts]).astype(np.int64)
 
 
 def _judge(one: WrittenPartition, terms: CompactionTerms) -> tuple[Findings, KeyedFacts]:

@@ -219,7 +219,7 @@ class SortTask:
         """See `Task`: when the processes of the chunk were at work."""
         path = self.chunk[0].path
         rows, spans = of_model(columns_of(self.chunk), path, self.model), NO_SPANS
-        if self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED):
+        if self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED, Model.MIRRORED):
             refuse_malformed(path, find_malformed(rows))
         else:
             spans = require_made(rows, path)

@@ -40,23 +40,27 @@ class TransactionTask:
             path = self.sources[0] if isinstance(self.sources[0], Path) else Path("history")
             refuse_malformed(path, find_malformed(rows))
             for number in pack.tolist():
-                found, shown = _judge(number, rows.where(rows.object == number), self._logs(number))
+                found, shown = _judge(number, rows.where(rows.object == number), logs_in(self.dump, number))
                 findings = findings.plus(found)
                 facts.append(shown)
         return findings, tuple(facts)
 
-    def _logs(self, number: int) -> tuple[FinalRecords, ...]:
-        tables = [one.table() for one in self.dump]
-        if not tables:
-            return ()
-        masks = [table.column("object").to_numpy() == number for table in tables]
-        node, offset, a = (
-            np.concatenate(
-                [table.column(name).to_numpy()[mask] for table, mask in zip(tables, masks, strict=True)]
-            ).astype(np.int64)
-            for name in ("node", "offset", "a")
-        )
-        return tuple(FinalRecords.of(each, offset[node == each], a[node == each]) for each in np.unique(node).tolist())
+
+def logs_in(dump: Sequence[Gathered], number: int, nodes: Sequence[int] | None = None) -> tuple[FinalRecords, ...]:
+    """Returns the final logs of a partition: of these nodes, one may be empty, or of all that have a record of it."""
+    tables = [one.table() for one in dump]
+    masks = [table.column("object").to_numpy() == number for table in tables]
+    node, offset, a = (
+        np.concatenate(
+            [
+                np.zeros(0, np.int64),
+                *(table.column(name).to_numpy()[mask] for table, mask in zip(tables, masks, strict=True)),
+            ]
+        ).astype(np.int64)
+        for name in ("node", "offset", "a")
+    )
+    named = np.unique(node).tolist() if nodes is None else nodes
+    return tuple(FinalRecords.of(each, offset[node == each], a[node == each]) for each in named)
 
 
 def _judge(number: int, rows: Columns, logs: tuple[FinalRecords, ...]) -> tuple[Findings, PartitionFacts]:

@@ -1,0 +1,1 @@
+"""Judges partitions that are mirrored between two clusters, and the switch from one to the other."""
