@@ -2,7 +2,8 @@
 
 Producers of version 2 have not added the partition: then the question adds it. To each coordinator one request is
 under way at a time, with all questions that wait for it. While the last transaction of the producer is being ended the
-question is asked again for a short time, because its client would wait much longer.
+question is asked again for a short time, because its client would wait much longer. Clients send several batches without
+waiting, so the later ones of a producer wait for the first: it opens the transaction, and sequences go on in order.
 """
 
 from collections import deque
@@ -58,6 +59,11 @@ class _Question:
     until: float
     guard: int = 0
 
+    @property
+    def key(self) -> tuple[TopicPartition, int, int]:
+        """Names the partition and the producer."""
+        return self.partition, self.producer_id, self.producer_epoch
+
 
 class Verification:
     """The questions of one broker. `pump` is to be called once a round."""
@@ -77,6 +83,8 @@ class Verification:
         """By coordinator."""
         self._busy: set[int] = set()
         self._again: deque[tuple[float, _Question]] = deque()
+        self._behind: dict[tuple[TopicPartition, int, int], deque[_Question]] = {}
+        """The questions that wait for an earlier one of the same producer and partition, by that."""
         self.asked = 0
         """The questions that were asked."""
 
@@ -92,25 +100,41 @@ class Verification:
     ) -> None:
         """Call `done` with NONE and the guard for `Produce`, or with the reason to refuse the batch; once, perhaps now."""
         until = self._context.clock() + RETRIES_S
-        self._begin(_Question(hosted, hosted.partition, transactional_id, *producer, sequence, adds, done, until))
+        question = _Question(hosted, hosted.partition, transactional_id, *producer, sequence, adds, done, until)
+        behind = self._behind.get(question.key)
+        if behind is None:
+            self._behind[question.key] = deque()
+            self._begin(question)
+        else:
+            behind.append(question)
+
+    def _end(self, question: _Question, error: KafkaErrorCode, guard: int) -> None:
+        """End a question, and those behind it: they go on in its transaction, or are refused as it is."""
+        question.done(error, guard)
+        behind = self._behind.pop(question.key)
+        producers, producer = question.hosted.decider.log.producers, (question.producer_id, question.producer_epoch)
+        for each in behind:
+            if error is NONE and not producers.is_open(*producer):
+                error = KafkaErrorCode.NOT_ENOUGH_REPLICAS  # the first batch was refused: the client sends all again
+            each.done(error, 0)
 
     def _begin(self, question: _Question) -> None:
         """Take a guard from the partition, and ask."""
-        hosted, done, producer = question.hosted, question.done, (question.producer_id, question.producer_epoch)
+        hosted, producer = question.hosted, (question.producer_id, question.producer_epoch)
         if hosted.decider.log.producers.is_open(*producer):
-            done(NONE, 0)
+            self._end(question, NONE, 0)
             return
         answers: list[Answer] = []
         token = self._replicas().token(answers.append)
         self._replicas().step(hosted, VerificationAsked(token, *producer, question.sequence))
         if not answers:  # the step waits for the end of another, which asked for this
             self._replicas().forget(token)
-            done(KafkaErrorCode.NOT_ENOUGH_REPLICAS, 0)
+            self._end(question, KafkaErrorCode.NOT_ENOUGH_REPLICAS, 0)
             return
         (answer,) = answers
         assert isinstance(answer, AnswerVerification), "answered as asked"
         if answer.error is not NONE or not answer.guard:
-            done(answer.error, 0)
+            self._end(question, answer.error, 0)
             return
         question.guard = answer.guard
         self._ask(question)
@@ -119,7 +143,7 @@ class Verification:
         coordinator = self._coordinator_of(question.transactional_id)
         self.asked += 1
         if coordinator is None:
-            question.done(KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, 0)
+            self._end(question, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, 0)
         elif coordinator == self._context.broker_id:
             self._ask_here(question)
         else:
@@ -193,7 +217,7 @@ class Verification:
         if question.adds and now < question.until and (error is CONCURRENT or (error is NONE and _is_void(question))):
             self._again.append((now + RETRY_S, question))
         else:
-            question.done(error, question.guard)
+            self._end(question, error, question.guard)
 
     def pump(self, now: float) -> None:
         """Ask again what is due, each with a guard of its own: the marker that it waited for voids the one before."""
@@ -202,7 +226,7 @@ class Verification:
             if self._replicas().hosted.get(question.partition) is question.hosted:
                 self._begin(question)
             else:
-                question.done(KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
+                self._end(question, KafkaErrorCode.NOT_LEADER_OR_FOLLOWER, 0)
 
     @property
     def deadline(self) -> float:

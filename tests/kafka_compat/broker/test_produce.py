@@ -321,3 +321,48 @@ def test_a_question_that_waits_for_the_marker_of_the_transaction_before_is_not_v
     ((error, guard),) = outcomes
     assert error is KafkaErrorCode.NONE
     assert transactions.is_verified(7, 1, guard)
+
+
+@pytest.mark.parametrize("first", [KafkaErrorCode.NONE, KafkaErrorCode.CONCURRENT_TRANSACTIONS])
+def test_batches_that_a_producer_sends_without_waiting_are_appended_in_their_order(
+    broker: Broker, first: KafkaErrorCode
+) -> None:
+    world, coordinators = broker.world, TransactionCoordinators()
+    world.topic(TRANSACTIONS_TOPIC, partitions=1)
+    verification = Verification(world.context, lambda: world.replicas, coordinators, {})  # type: ignore[arg-type]
+    broker.produces = ProduceRequests(world.context, world.replicas, verification)
+
+    def send(sequence: int) -> Asked:
+        about = {"attributes": TRANSACTIONAL, "producer_id": 7, "producer_epoch": 1, "base_sequence": sequence}
+        return broker.send(batch(records(0), **about), version=12, transactional_id="x")
+
+    asked = [send(0)]
+    if first is not KafkaErrorCode.NONE:
+        coordinators.asked.pop()(TransactionAnswer(0, first))
+    asked += [send(1), send(2)]
+    assert len(coordinators.asked) == (first is KafkaErrorCode.NONE), "a later batch asks before the first"
+    verification.pump(verification.deadline)
+    coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.NONE))
+    answers = [each.answer.responses[0].partition_responses[0] for each in asked]
+    assert [(each.error_code, each.base_offset) for each in answers] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_batches_behind_one_that_is_refused_are_sent_again_with_it(broker: Broker) -> None:
+    world, coordinators = broker.world, TransactionCoordinators()
+    world.topic(TRANSACTIONS_TOPIC, partitions=1)
+    verification = Verification(world.context, lambda: world.replicas, coordinators, {})  # type: ignore[arg-type]
+    hosted = world.replicas.hosted[T0]
+    outcomes: list[tuple[int, KafkaErrorCode]] = []
+    for sequence in (0, 1):
+        verification.verify(
+            hosted, "x", (7, 1), sequence, lambda error, _, at=sequence: outcomes.append((at, error)), adds=True
+        )
+    coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert outcomes == [(0, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE), (1, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE)]
+    outcomes.clear()
+    for sequence in (0, 1):
+        verification.verify(
+            hosted, "x", (7, 1), sequence, lambda error, _, at=sequence: outcomes.append((at, error)), adds=True
+        )
+    coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.NONE))  # and then no batch follows
+    assert outcomes == [(0, KafkaErrorCode.NONE), (1, KafkaErrorCode.NOT_ENOUGH_REPLICAS)]
