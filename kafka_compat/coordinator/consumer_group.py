@@ -8,12 +8,13 @@ each partition that no other member has. So a partition never belongs to two mem
 import enum
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define, field
 
 from kafka_compat.coordinator.assignors import ASSIGNORS, NOTHING, Partition, Partitions
 from kafka_compat.coordinator.consumer_records import (
+    ClassicValue,
     ConsumerValue,
     CurrentValue,
     GroupValue,
@@ -90,8 +91,11 @@ class ConsumerMember:
     assigned: Partitions = NOTHING
     revoking: Partitions = NOTHING
     """Partitions that the member may still read, although it is to give them back."""
+    classic: ClassicValue | None = None
+    """A member by JoinGroup and SyncGroup, in a group that is moving from one protocol to the other; else None."""
     session_deadline: float = NEVER
     revocation_deadline: float = NEVER
+    """The time by which the member has to give back its partitions; a classic one: to join again, or to sync."""
 
     @property
     def held(self) -> Partitions:
@@ -109,6 +113,7 @@ class ConsumerMember:
             subscribed_topic_regex=self.wishes.pattern,
             rebalance_timeout_ms=self.rebalance_timeout_ms,
             server_assignor=self.wishes.assignor,
+            classic=self.classic,
         )
 
     def load(self, value: MemberValue) -> None:
@@ -117,7 +122,7 @@ class ConsumerMember:
         self.client_id, self.client_host = value.client_id, value.client_host
         topics = frozenset(value.subscribed_topic_names)
         self.wishes = Wishes(topics, value.subscribed_topic_regex or None, value.server_assignor)
-        self.rebalance_timeout_ms = value.rebalance_timeout_ms
+        self.rebalance_timeout_ms, self.classic = value.rebalance_timeout_ms, value.classic
 
     def current(self) -> CurrentValue:
         """Returns the epoch and partitions of the member as they are written."""
@@ -167,6 +172,28 @@ class ConsumerGroup:
         done = (each.epoch == self.target_epoch and each.state is MemberState.STABLE for each in self.members.values())
         return ConsumerGroupState.STABLE if all(done) else ConsumerGroupState.RECONCILING
 
+    @property
+    def is_classic(self) -> bool:
+        """True if it has members, and all are classic ones."""
+        return bool(self.members) and all(each.classic is not None for each in self.members.values())
+
+    def supports(self, names: Iterable[str], joins: str) -> bool:
+        """Returns True if every classic member but the one that joins supports one of these protocols."""
+        supported = [
+            {protocol.name for protocol in each.classic.protocols}
+            for each in self.members.values()
+            if each.classic is not None and each.id != joins
+        ]
+        return any(all(name in each for each in supported) for name in names)
+
+    def has_to_join(self, member: ConsumerMember) -> bool:
+        """Returns True if a classic member's next step begins with JoinGroup, which its heartbeats tell it."""
+        if member.epoch < self.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
+            return True
+        missing = self.target.get(member.id, NOTHING) - member.assigned
+        waits = member.state is MemberState.UNRELEASED_PARTITIONS
+        return waits and not any(partition in self.owners for partition in missing)
+
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         """Returns the member with this instance id, or None."""
         if instance_id is None:
@@ -186,6 +213,14 @@ class ConsumerGroup:
         del self.members[member.id]
         self.target.pop(member.id, None)
         self.touched.add(member.id)
+
+    def replace(self, old: ConsumerMember, new: ConsumerMember) -> None:
+        """Gives a static member's place, with its subscription and its partitions, to another one."""
+        new.wishes, new.rack_id, new.rebalance_timeout_ms = old.wishes, old.rack_id, old.rebalance_timeout_ms
+        assigned, target = old.assigned, self.target.get(old.id, old.assigned)
+        self.remove(old)
+        new.assigned, self.target[new.id] = assigned, target
+        self.add(new)
 
     def hold(self, member: ConsumerMember, assigned: Partitions, revoking: Partitions) -> None:
         """Sets the partitions that a member has."""

@@ -12,7 +12,19 @@ from typing import Any, Final, TypeAlias
 from kafka_compat.coordinator.assignors import Partitions
 from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.errors import MalformedMessage
-from kafka_compat.protocol.schema import INT32, STRING, Message, array, int8, int32, int64, string, uuid
+from kafka_compat.protocol.schema import (
+    INT32,
+    STRING,
+    Message,
+    array,
+    int8,
+    int32,
+    int64,
+    octets,
+    string,
+    submessage,
+    uuid,
+)
 from raft.net.decoder import Buffer
 
 VERSION = struct.Struct(">h")
@@ -49,6 +61,20 @@ class GroupValue(Message):
     metadata_hash: int = int64(default=0, tag=0)
 
 
+class ClassicProtocol(Message):
+    """A protocol of JoinGroup that a classic member supports, with its subscription."""
+
+    name: str = string()
+    metadata: bytes = octets()
+
+
+class ClassicValue(Message):
+    """The part of a member that only a classic one has."""
+
+    session_timeout_ms: int = int32()
+    protocols: tuple[ClassicProtocol, ...] = array(ClassicProtocol)
+
+
 class MemberValue(Message):
     """A member as it describes itself."""
 
@@ -60,6 +86,7 @@ class MemberValue(Message):
     subscribed_topic_regex: str | None = string(nullable="0+", default=None)
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable="0+", default=None)
+    classic: ClassicValue | None = submessage(ClassicValue, nullable="0+", default=None, tag=0)
 
 
 class TargetValue(Message):

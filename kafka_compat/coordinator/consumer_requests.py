@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: the members of groups by KIP-848, and their deadlines.
 
-A heartbeat is answered once everything that its answer rests on is written. A group that has no members becomes one of
-the other protocol with its first member there. A group with classic members is not upgraded under them.
+A heartbeat is answered once everything that its answer rests on is written. A classic group becomes one by KIP-848 with
+its first member there (`migration`).
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,8 @@ from typing import Final
 
 from attrs import define, field
 
+from kafka_compat.coordinator import migration
+from kafka_compat.coordinator.answers import error_response
 from kafka_compat.coordinator.assignors import Partitions
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.consumer_group import (
@@ -20,9 +22,11 @@ from kafka_compat.coordinator.consumer_group import (
     MemberState,
 )
 from kafka_compat.coordinator.consumer_records import DecodedConsumerRecord, RecordKind, by_topic, unpack
+from kafka_compat.coordinator.effects import GroupResponse
 from kafka_compat.coordinator.events import GroupRequestArrived
 from kafka_compat.coordinator.expressions import BadExpression, Expression
 from kafka_compat.coordinator.group import ClassicGroup, GroupState
+from kafka_compat.coordinator.membership import Membership
 from kafka_compat.coordinator.record_formats import group_key
 from kafka_compat.coordinator.writes import CleanUp, ConsumerGroupWrite, StepOutput, client_error
 from kafka_compat.protocol import authorized
@@ -47,6 +51,7 @@ from log.values import evolve
 LEAVE: Final = -1
 MEMBER_ID_VERSION: Final = 1
 """From this version of ConsumerGroupHeartbeat members choose their own ids (KIP-1082)."""
+CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
 
 Refusal = tuple[KafkaErrorCode, str]
@@ -58,6 +63,7 @@ class ConsumerRequests:
 
     config: CoordinatorConfig
     classic: dict[str, ClassicGroup]
+    membership: Membership
     out: StepOutput
     groups: dict[str, ConsumerGroup] = field(factory=dict)
     topics: Mapping[str, KnownTopic] = field(factory=dict)
@@ -72,7 +78,7 @@ class ConsumerRequests:
             return None
         group = self.groups.get(request.group_id) or self._make(request.group_id)
         if request.member_epoch in (LEAVE, LEFT_FOR_A_TIME):
-            self._leave(event.token, request, group)
+            self._leave(event, request, group)
             return group
         member = self._member(event, request, group)
         if not isinstance(member, ConsumerMember):
@@ -83,12 +89,7 @@ class ConsumerRequests:
         before = member.assigned
         self._update(event, request, group, member)
         self._search(event, group, member)
-        topic_hash = group.hash_of(self.topics)
-        if topic_hash != group.metadata_hash:
-            group.metadata_hash = topic_hash
-            group.epoch = max(group.epoch, group.target_epoch + 1)
-        if group.epoch > group.target_epoch:
-            group.assign(self.topics, self.config.group_consumer_assignors)
+        self.move_target(group)
         owned = None if request.topic_partitions is None else unpack(request.topic_partitions)
         state, epoch = member.state, member.epoch
         group.reconcile(member, owned)
@@ -99,8 +100,17 @@ class ConsumerRequests:
             and request.topic_partitions is not None
         )
         shown = member.assigned if asks or member.assigned != before else None
-        self.flush(group, event.token, self._response(member, shown))
+        self.flush(group, event, self._response(member, shown))
         return group
+
+    def move_target(self, group: ConsumerGroup) -> None:
+        """Makes a new target assignment, if members, their subscriptions or topics have changed."""
+        topic_hash = group.hash_of(self.topics)
+        if topic_hash != group.metadata_hash:
+            group.metadata_hash = topic_hash
+            group.epoch = max(group.epoch, group.target_epoch + 1)
+        if group.epoch > group.target_epoch:
+            group.assign(self.topics, self.config.group_consumer_assignors)
 
     def _refuse(self, token: int, refusal: Refusal) -> None:
         self.out.answer(token, ConsumerGroupHeartbeatResponse(error_code=refusal[0], error_message=refusal[1]))
@@ -134,11 +144,22 @@ class ConsumerRequests:
         if group is not None and group.state is GroupState.DEAD:
             return KafkaErrorCode.COORDINATOR_NOT_AVAILABLE, f"Group {name} is being deleted."
         if group is not None and group.state is not GroupState.EMPTY:
-            return KafkaErrorCode.GROUP_ID_NOT_FOUND, f"Group {name} is not a consumer group."
+            return self._upgrade_objection(request, group)
         if request.member_epoch != 0:
             return KafkaErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {name} not found."
         if group is None and len(self.groups) + len(self.classic) >= self.config.groups_max:
             return KafkaErrorCode.GROUP_MAX_SIZE_REACHED, f"The coordinator has {self.config.groups_max} groups."
+        return None
+
+    def _upgrade_objection(self, request: ConsumerGroupHeartbeatRequest, group: ClassicGroup) -> Refusal | None:
+        if request.member_epoch != 0:
+            return KafkaErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.id} is not a consumer group."
+        if (reason := migration.find_obstacle(group)) is not None:
+            text = f"Cannot upgrade classic group {group.id} to consumer group because {reason}."
+            return KafkaErrorCode.GROUP_ID_NOT_FOUND, text
+        if len(group.members) >= self.config.group_consumer_max_size:
+            text = f"The consumer group has reached its maximum capacity of {self.config.group_consumer_max_size}."
+            return KafkaErrorCode.GROUP_MAX_SIZE_REACHED, text
         return None
 
     def _misreads(self, request: ConsumerGroupHeartbeatRequest) -> Refusal | None:
@@ -163,11 +184,18 @@ class ConsumerRequests:
         group.search(self.out.now)
 
     def _make(self, name: str) -> ConsumerGroup:
-        """Returns a new group, in the place of an empty classic one."""
-        group = self.groups[name] = ConsumerGroup(name)
+        """Returns a new group, in the place of a classic one, whose members it has."""
         before = self.classic.pop(name, None)
+        if before is None or not before.members:
+            group = ConsumerGroup(name)
+        else:
+            self.membership.release(before, KafkaErrorCode.REBALANCE_IN_PROGRESS)
+            group = migration.upgrade(before, self.topics)
+            for member in group.members.values():
+                self.renew(group, member)
         if before is not None and before.recorded:
-            group.owed.append(group_key(name))
+            group.owed += (group_key(name), *self.membership.owed.pop(name, ()))
+        self.groups[name] = group
         return group
 
     def _member(
@@ -187,15 +215,12 @@ class ConsumerRequests:
         if static is None:
             if member is not None:
                 group.remove(member)
-        elif static.epoch != LEFT_FOR_A_TIME:
+        elif static.epoch != LEFT_FOR_A_TIME and static.classic is None:
             text = f"Static member {static.id} with instance id {request.instance_id} is still in the group."
             return KafkaErrorCode.UNRELEASED_INSTANCE_ID, text
         else:
-            new.wishes, new.rack_id = static.wishes, static.rack_id
-            new.rebalance_timeout_ms, assigned = static.rebalance_timeout_ms, static.assigned
-            target = group.target.get(static.id, assigned)
-            group.remove(static)
-            new.assigned, group.target[new.id] = assigned, target
+            group.replace(static, new)
+            return new
         group.add(new)
         return new
 
@@ -208,6 +233,7 @@ class ConsumerRequests:
     ) -> None:
         """Take over what the member states. A change of its subscription raises the epoch of the group."""
         before = member.record()
+        member.classic = None
         member.client_id, member.client_host = event.client_id or "", event.client_host
         if request.rack_id is not None:
             member.rack_id = request.rack_id
@@ -225,24 +251,31 @@ class ConsumerRequests:
         if member.wishes != wished or member.id not in group.target:
             group.epoch = max(group.epoch, group.target_epoch + 1)
 
+    def renew(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Gives a member a whole session from now on."""
+        classic = member.classic
+        session_ms = self.config.group_consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        member.session_deadline = self.out.now + session_ms / 1000
+        group.due = min(group.due, member.session_deadline)
+
     def _set_deadlines(self, group: ConsumerGroup, member: ConsumerMember, since: tuple[MemberState, int]) -> None:
-        member.session_deadline = self.out.now + self.config.group_consumer_session_timeout_ms / 1000
+        self.renew(group, member)
         if member.state is not MemberState.UNREVOKED_PARTITIONS:
             member.revocation_deadline = NEVER
         elif since[0] is not MemberState.UNREVOKED_PARTITIONS or member.revocation_deadline == NEVER:
             member.revocation_deadline = self.out.now + max(member.rebalance_timeout_ms, 0) / 1000
-        group.due = min(group.due, member.session_deadline, member.revocation_deadline)
+        group.due = min(group.due, member.revocation_deadline)
 
     # -------------------------------------------------------------------- leave
 
-    def _leave(self, token: int, request: ConsumerGroupHeartbeatRequest, group: ConsumerGroup) -> None:
+    def _leave(self, event: GroupRequestArrived, request: ConsumerGroupHeartbeatRequest, group: ConsumerGroup) -> None:
         static = group.static_member(request.instance_id)
         member = group.members.get(request.member_id) if request.instance_id is None else static
         if member is None:
-            self._refuse(token, _unknown(request.member_id))
+            self._refuse(event.token, _unknown(request.member_id))
             return
         if member.id != request.member_id:
-            self._refuse(token, _fenced_instance(request, member))
+            self._refuse(event.token, _fenced_instance(request, member))
             return
         response = ConsumerGroupHeartbeatResponse(
             error_code=KafkaErrorCode.NONE, member_id=member.id, member_epoch=request.member_epoch
@@ -251,8 +284,8 @@ class ConsumerRequests:
             group.hold(member, member.assigned, frozenset())
             member.epoch, member.state, member.revocation_deadline = LEFT_FOR_A_TIME, MemberState.STABLE, NEVER
         else:
-            self._remove(group, member)
-        self.flush(group, token, response)
+            self.remove(group, member)
+        self.flush(group, event, response)
 
     def leave(self, name: str, leaving: LeaveGroupMember) -> KafkaErrorCode:
         """Removes a member as an administrator may, by its id or its instance id."""
@@ -263,11 +296,12 @@ class ConsumerRequests:
             return KafkaErrorCode.UNKNOWN_MEMBER_ID
         if leaving.member_id and leaving.member_id != member.id:
             return KafkaErrorCode.FENCED_INSTANCE_ID
-        self._remove(group, member)
+        self.remove(group, member)
         self.flush(group)
         return KafkaErrorCode.NONE
 
-    def _remove(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+    def remove(self, group: ConsumerGroup, member: ConsumerMember) -> None:
+        """Removes a member: the others get its partitions."""
         group.remove(member)
         group.forget_patterns()
         group.epoch = max(group.epoch, group.target_epoch + 1)
@@ -277,7 +311,7 @@ class ConsumerRequests:
         now = self.out.now
         for member in list(group.members.values()):
             if min(member.session_deadline, member.revocation_deadline) <= now:
-                self._remove(group, member)
+                self.remove(group, member)
         if group.patterns.due <= now:
             group.search(now)
         self.flush(group)
@@ -295,20 +329,20 @@ class ConsumerRequests:
     # ------------------------------------------------------------------- writes
 
     def flush(
-        self, group: ConsumerGroup, token: int | None = None, response: ConsumerGroupHeartbeatResponse | None = None
+        self, group: ConsumerGroup, event: GroupRequestArrived | None = None, response: GroupResponse | None = None
     ) -> None:
         """Writes what has changed. An answer waits for this write and those before it."""
         if group.touched or group.patterns.rewritten or group.owed:
             members = frozenset(group.touched)
             if records := tuple(group.changes()):
                 self.out.append(records, ConsumerGroupWrite(group, tuple(key for key, _ in records), members, []))
-        if token is None or response is None:
+        if event is None or response is None:
             return
         last = next((each for each in reversed(self._writes_of(group))), None)
         if last is None:
-            self.out.answer(token, response)
+            self.out.answer(event.token, response)
         else:
-            last.answers.append((token, response))
+            last.answers.append((event, response))
 
     def _writes_of(self, group: ConsumerGroup) -> list[ConsumerGroupWrite]:
         return [
@@ -316,19 +350,22 @@ class ConsumerRequests:
         ]
 
     def end(self, write: ConsumerGroupWrite, error: KafkaErrorCode) -> None:
-        """Answers the heartbeats that waited for a write. If it failed, so do those that wait for later ones."""
+        """Answers the requests that waited for a write. If it failed, so do those that wait for later ones."""
         if error is KafkaErrorCode.NONE:
-            for token, response in write.answers:
-                self.out.answer(token, response)
+            for event, response in write.answers:
+                self.out.answer(event.token, response)
             return
         write.group.doubt(write.keys, write.members)
         for each in (write, *self._writes_of(write.group)):
             self.refuse_all(each, client_error(error))
 
     def refuse_all(self, write: ConsumerGroupWrite, error: KafkaErrorCode) -> None:
-        """Answers the heartbeats that wait for a write with an error: their members ask again."""
-        for token, _ in write.answers:
-            self._refuse(token, (error, "The state of the group could not be written."))
+        """Answers the requests that wait for a write with an error: their members ask again."""
+        for event, _ in write.answers:
+            if isinstance(event.request, ConsumerGroupHeartbeatRequest):
+                self._refuse(event.token, (error, "The state of the group could not be written."))
+            else:
+                self.out.answer(event.token, error_response(event.version, event.request, error))
         write.answers.clear()
 
     def release(self, name: str) -> ClassicGroup:
@@ -338,6 +375,15 @@ class ConsumerRequests:
         if keys:
             self.out.append(keys, CleanUp(()))
         classic = self.classic[name] = ClassicGroup(name, state_time_ms=self.out.time_ms)
+        return classic
+
+    def downgrade(self, group: ConsumerGroup) -> ClassicGroup | None:
+        """Makes a group whose members are all classic a classic one, and lets them join again. Returns it, else None."""
+        if not group.is_classic or len(group.members) > self.config.group_max_size:
+            return None
+        del self.groups[group.id]
+        classic = migration.downgrade(group, self.topics, self.out.time_ms)
+        self.membership.take_over(classic, (*group.owed, *group.written))
         return classic
 
     # ----------------------------------------------------------------- describe
@@ -376,7 +422,7 @@ class ConsumerRequests:
                     subscribed_topic_regex=member.wishes.pattern,
                     assignment=_describe_partitions(names, member.assigned),
                     target_assignment=_describe_partitions(names, group.target.get(member.id, frozenset())),
-                    member_type=CONSUMER_MEMBER,
+                    member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
                 )
                 for member in group.members.values()
             ),
@@ -396,7 +442,8 @@ class ConsumerRequests:
             return KafkaErrorCode.UNKNOWN_MEMBER_ID
         if instance_id is not None and member.instance_id != instance_id:
             return KafkaErrorCode.FENCED_INSTANCE_ID
-        return KafkaErrorCode.NONE if member.epoch == epoch else KafkaErrorCode.STALE_MEMBER_EPOCH
+        stale = KafkaErrorCode.STALE_MEMBER_EPOCH if member.classic is None else KafkaErrorCode.ILLEGAL_GENERATION
+        return KafkaErrorCode.NONE if member.epoch == epoch else stale
 
     def load(self, record: DecodedConsumerRecord) -> None:
         """Takes a record of any group, while the log is loaded."""
@@ -454,7 +501,7 @@ def _find_known(
             return _unknown(request.member_id)
         if static is not member:
             return _fenced_instance(request, static)
-    if member is None:
+    if member is None or member.classic is not None:
         return _unknown(request.member_id)
     owned = unpack(request.topic_partitions or ())
     unanswered = request.member_epoch == member.previous_epoch and owned <= member.assigned

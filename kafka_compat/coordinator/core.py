@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import assert_never
 
 from kafka_compat.coordinator import invariants
-from kafka_compat.coordinator.answers import LEAVE_LIST_VERSION, error_response, leave_response
+from kafka_compat.coordinator.answers import error_response
+from kafka_compat.coordinator.classic_members import ClassicMembers
 from kafka_compat.coordinator.config import CoordinatorConfig
 from kafka_compat.coordinator.consumer_group import ConsumerGroup, KnownTopic
 from kafka_compat.coordinator.consumer_records import decode_consumer_record
@@ -53,6 +54,7 @@ from kafka_compat.coordinator.writes import (
     CleanUp,
     CommitWrite,
     ConsumerGroupWrite,
+    DowngradeWrite,
     EmptyGroupWrite,
     GroupDeletion,
     OffsetDeletion,
@@ -68,7 +70,7 @@ from kafka_compat.protocol.apis.delete_groups import DeleteGroupsRequest
 from kafka_compat.protocol.apis.describe_groups import DescribeGroupsRequest
 from kafka_compat.protocol.apis.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kafka_compat.protocol.apis.join_group import JoinGroupRequest
-from kafka_compat.protocol.apis.leave_group import LeaveGroupMember, LeaveGroupRequest
+from kafka_compat.protocol.apis.leave_group import LeaveGroupRequest
 from kafka_compat.protocol.apis.list_groups import ListGroupsRequest
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
 from kafka_compat.protocol.apis.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -96,7 +98,8 @@ class GroupCoordinator:
         self.offsets = OffsetStore()
         self._out = StepOutput()
         self._membership = Membership(self.config, self.groups, self._out)
-        self._consumers = ConsumerRequests(self.config, self.groups, self._out)
+        self._consumers = ConsumerRequests(self.config, self.groups, self._membership, self._out)
+        self._classic_members = ClassicMembers(self._consumers, self._membership, self._out)
         self._group_requests = GroupRequests(self.groups, self._consumers, self.offsets, self._out)
         self._offset_requests = OffsetRequests(
             self.config, self.groups, self.offsets, self._membership, self._consumers, self._out
@@ -229,22 +232,26 @@ class GroupCoordinator:
     ) -> bool:
         """Answer a request of a classic member about a group by KIP-848. Returns False if the group is classic now."""
         group = self._consumers.groups[request.group_id]
-        if isinstance(request, LeaveGroupRequest):
-            leaving: tuple[LeaveGroupMember, ...] = request.members
-            if event.version < LEAVE_LIST_VERSION:
-                leaving = (LeaveGroupMember(member_id=request.member_id),)
-            outcomes = tuple((each, self._consumers.leave(group.id, each)) for each in leaving)
-            self._out.answer(event.token, leave_response(event.version, outcomes))
-            self._on_consumers_changed(group)
-            return True
-        if not isinstance(request, JoinGroupRequest):
+        if not group.members and not isinstance(request, LeaveGroupRequest | JoinGroupRequest):
             self._refuse(event, KafkaErrorCode.UNKNOWN_MEMBER_ID)
             return True
-        if group.members:
-            self._refuse(event, KafkaErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-            return True
-        self._consumers.release(group.id)
-        return False
+        match request:
+            case JoinGroupRequest():
+                if not group.members:
+                    self._consumers.release(group.id)
+                    return False
+                if not self._classic_members.join(event, request, group):
+                    return False
+            case SyncGroupRequest():
+                self._classic_members.sync(event, request, group)
+            case HeartbeatRequest():
+                self._classic_members.beat(event, request, group)
+            case LeaveGroupRequest():
+                self._classic_members.leave(event, request, group)
+            case _:
+                assert_never(request)
+        self._on_consumers_changed(group)
+        return True
 
     def _refuse(self, event: GroupRequestArrived, error: KafkaErrorCode) -> None:
         self._out.answer(event.token, error_response(event.version, event.request, error))
@@ -268,6 +275,8 @@ class GroupCoordinator:
 
     def _end(self, write: PendingWrite, error: KafkaErrorCode) -> None:
         failed = error is not KafkaErrorCode.NONE
+        if not failed and isinstance(write, AssignmentWrite | StaticMemberWrite | EmptyGroupWrite | DowngradeWrite):
+            self._membership.owed.pop(write.group.id, None)
         match write:
             case CommitWrite(token=token, request=request):
                 if not failed:
@@ -290,7 +299,7 @@ class GroupCoordinator:
                 else:
                     self._membership.static_member_written(write)
                 self._on_changed(group)
-            case EmptyGroupWrite():
+            case EmptyGroupWrite() | DowngradeWrite():
                 pass
             case GroupDeletion():
                 self._group_requests.deletion_ended(write, client_error(error))
@@ -349,7 +358,7 @@ class GroupCoordinator:
             return
         self.phase = CoordinatorPhase.ACTIVE
         self._consumers.begin()
-        for consumers in self._consumers.groups.values():
+        for consumers in list(self._consumers.groups.values()):
             self._on_consumers_changed(consumers)
         for group_id in self.offsets.groups():
             if group_id not in self.groups and group_id not in self._consumers.groups:
@@ -386,13 +395,14 @@ class GroupCoordinator:
                     self._out.answer(token, OffsetDeleteResponse(error_code=KafkaErrorCode.NOT_COORDINATOR, topics=()))
                 case ConsumerGroupWrite():
                     self._consumers.refuse_all(write, KafkaErrorCode.NOT_COORDINATOR)
-                case AssignmentWrite() | StaticMemberWrite() | EmptyGroupWrite() | CleanUp():
+                case AssignmentWrite() | StaticMemberWrite() | EmptyGroupWrite() | DowngradeWrite() | CleanUp():
                     pass
                 case _:
                     assert_never(write)
         self._out.pending.clear()
         self.groups.clear()
         self._consumers.groups.clear()
+        self._membership.owed.clear()
         self._due.clear()
         self._scheduled.clear()
         self._next_check = math.inf
@@ -438,8 +448,13 @@ class GroupCoordinator:
             self._schedule(group)
 
     def _on_consumers_changed(self, group: ConsumerGroup | None) -> None:
-        if group is not None:
-            invariants.check_consumers(group)
+        """Checks a group, and when it is due; one without a member by KIP-848 becomes classic."""
+        if group is None:
+            return
+        invariants.check_consumers(group)
+        if (classic := self._consumers.downgrade(group)) is not None:
+            self._on_changed(classic)
+        else:
             self._schedule(group)
 
     def _schedule(self, group: ClassicGroup | ConsumerGroup) -> None:

@@ -223,7 +223,7 @@ class ClassicGroup:
         """Begins the next generation with the members that there are: with a common protocol, or Empty."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
-        self.subscribed = self._subscribed_topics()
+        self.find_subscribed()
         self.pending_syncs.clear()
         self.assignment_under_way = False
         self.transition(GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY, time_ms)
@@ -274,16 +274,18 @@ class ClassicGroup:
             else:
                 del self._supporters[name]
 
-    def _subscribed_topics(self) -> frozenset[str] | None:
+    def find_subscribed(self) -> None:
+        """Finds the topics of all members, after a change of the members or of the protocol."""
+        self.subscribed = None
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return None
+            return
         topics: set[str] = set()
         for member in self.members.values():
             subscribed = subscribed_topics(member.metadata(self.protocol))
             if subscribed is None:
-                return None
+                return
             topics |= subscribed
-        return frozenset(topics)
+        self.subscribed = frozenset(topics)
 
     # ---------------------------------------------------------------- deadlines
 
@@ -374,5 +376,5 @@ class ClassicGroup:
             )
         if value.leader is not None and value.leader in group.members:
             group.leader = value.leader
-        group.subscribed = group._subscribed_topics()
+        group.find_subscribed()
         return group

@@ -5,7 +5,7 @@ KIP-559 (protocol type and name in responses) and KIP-814 (static leaders skip t
 request before, which is answered REBALANCE_IN_PROGRESS. Members get the group's assignment only once it is written.
 """
 
-from attrs import define
+from attrs import define, field
 
 from kafka_compat.coordinator.answers import join_error, leave_response
 from kafka_compat.coordinator.config import CoordinatorConfig
@@ -14,6 +14,7 @@ from kafka_compat.coordinator.group import NEVER, ClassicGroup, GroupMember, Gro
 from kafka_compat.coordinator.record_formats import group_key, group_value
 from kafka_compat.coordinator.writes import (
     AssignmentWrite,
+    DowngradeWrite,
     EmptyGroupWrite,
     PendingWrite,
     StaticMemberWrite,
@@ -45,13 +46,15 @@ class Membership:
     config: CoordinatorConfig
     groups: dict[str, ClassicGroup]
     out: StepOutput
+    owed: dict[str, tuple[bytes, ...]] = field(factory=dict)
+    """By group: the keys of one by KIP-848 in whose place it came, whose tombstones the log may lack."""
 
     # --------------------------------------------------------------------- join
 
     def join(self, event: GroupRequestArrived, request: JoinGroupRequest) -> ClassicGroup | None:
         """Answers, or lets the request wait for the rebalance. Returns the group, if it is known or becomes known."""
         member_id = request.member_id
-        error = self._join_refusal(request)
+        error = self.join_refusal(request)
         group = self.groups.get(request.group_id)
         if error is KafkaErrorCode.NONE and group is None:
             if member_id:
@@ -79,7 +82,8 @@ class Membership:
             self.groups[group.id] = group
         return group
 
-    def _join_refusal(self, request: JoinGroupRequest) -> KafkaErrorCode:
+    def join_refusal(self, request: JoinGroupRequest) -> KafkaErrorCode:
+        """Returns the reason why no group takes this request, or NONE."""
         config = self.config
         if not request.group_id:
             return KafkaErrorCode.INVALID_GROUP_ID
@@ -104,9 +108,7 @@ class Membership:
                 return member is not None or len(group.members) < size_max
 
     def _join_new(self, event: GroupRequestArrived, request: JoinGroupRequest, group: ClassicGroup) -> None:
-        instance_id = request.group_instance_id
-        prefix = (event.client_id or "") if instance_id is None else instance_id
-        new_id = f"{prefix[:MEMBER_ID_PREFIX_MAX]}-{event.member_suffix}"
+        instance_id, new_id = request.group_instance_id, make_member_id(event, request)
         existing = group.static_member(instance_id)
         if existing is not None:
             self._replace_static(event, request, group, existing, new_id)
@@ -320,7 +322,17 @@ class Membership:
 
     def _append_group(self, group: ClassicGroup, assignments: dict[str, bytes], write: PendingWrite) -> None:
         group.recorded = True
-        self.out.append(((group_key(group.id), group_value(group.record(assignments))),), write)
+        gone = ((key, None) for key in self.owed.get(group.id, ()))
+        self.out.append((*gone, (group_key(group.id), group_value(group.record(assignments)))), write)
+
+    def take_over(self, group: ClassicGroup, keys: tuple[bytes, ...]) -> None:
+        """Takes in a group that was one by KIP-848, with these keys: writes it, and makes its members join again."""
+        self.groups[group.id], self.owed[group.id] = group, keys
+        self.begin_sessions(group)
+        assignments = {each.id: each.assignment for each in group.members.values()}
+        self._append_group(group, assignments, DowngradeWrite(group))
+        if group.state is GroupState.STABLE:
+            self.prepare_rebalance(group)
 
     # --------------------------------------------------------------------- sync
 
@@ -529,6 +541,12 @@ class Membership:
 
     def _renew_session(self, group: ClassicGroup, member: GroupMember) -> None:
         group.set_session(member, self.out.now + member.session_timeout_ms / 1000)
+
+
+def make_member_id(event: GroupRequestArrived, request: JoinGroupRequest) -> str:
+    """Returns an id for a member that has none."""
+    prefix = (event.client_id or "") if request.group_instance_id is None else request.group_instance_id
+    return f"{prefix[:MEMBER_ID_PREFIX_MAX]}-{event.member_suffix}"
 
 
 def rebalance_timeout_ms(event: GroupRequestArrived, request: JoinGroupRequest) -> int:

@@ -6,9 +6,8 @@ from attrs import define, field
 
 from kafka_compat.coordinator.consumer_group import ConsumerGroup
 from kafka_compat.coordinator.effects import AppendRecords, CoordinatorEffect, GroupAnswer, GroupResponse
-from kafka_compat.coordinator.events import NO_PRODUCER, Record
+from kafka_compat.coordinator.events import NO_PRODUCER, GroupRequestArrived, Record
 from kafka_compat.coordinator.group import ClassicGroup
-from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from kafka_compat.protocol.apis.delete_groups import DeleteGroupResult
 from kafka_compat.protocol.apis.join_group import JoinGroupProtocol
 from kafka_compat.protocol.apis.offset_commit import OffsetCommitRequest
@@ -94,12 +93,19 @@ class CleanUp:
 
 @frozen
 class ConsumerGroupWrite:
-    """A change of a group by KIP-848, with the heartbeats that wait for it."""
+    """A change of a group by KIP-848, with the requests that wait for it, and their answers."""
 
     group: ConsumerGroup
     keys: tuple[bytes, ...]
     members: frozenset[str]
-    answers: list[tuple[int, ConsumerGroupHeartbeatResponse]]
+    answers: list[tuple[GroupRequestArrived, GroupResponse]]
+
+
+@frozen
+class DowngradeWrite:
+    """A classic group in the place of one by KIP-848. If the write fails, the next one has its tombstones again."""
+
+    group: ClassicGroup
 
 
 PendingWrite: TypeAlias = (
@@ -112,6 +118,7 @@ PendingWrite: TypeAlias = (
     | OffsetDeletion
     | CleanUp
     | ConsumerGroupWrite
+    | DowngradeWrite
 )
 
 UNKNOWN_OUTCOMES = frozenset({KafkaErrorCode.REQUEST_TIMED_OUT, KafkaErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND})

@@ -7,6 +7,8 @@ from tests.mutants.mutant import Mutant
 
 GROUP = "kafka_compat.coordinator.consumer_group"
 REQUESTS = "kafka_compat.coordinator.consumer_requests"
+MIGRATION = "kafka_compat.coordinator.migration"
+CLASSIC_MEMBERS = "kafka_compat.coordinator.classic_members"
 FOLLOWER = "kafka_compat.partition.follower"
 LEADER = "kafka_compat.partition.leader"
 
@@ -75,6 +77,85 @@ KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
         "a member commits offsets in an epoch that has passed",
         REQUESTS,
         ("KafkaErrorCode.NONE if member.epoch == epoch else", "KafkaErrorCode.NONE if True else"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgrade-forgets-what-members-have",
+        "the classic members of a group that moves over have no partitions, which others get at once",
+        MIGRATION,
+        ("        held = read_assignment(member.assignment, topics) - made.owners.keys()", "        held = NOTHING"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgrade-keeps-the-classic-group",
+        "the record of the classic group outlives its end",
+        REQUESTS,
+        ("            group.owed += (group_key(name), *self.membership.owed.pop(name, ()))", "            pass"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgrade-leaves-sessions-open",
+        "a classic member has the session timeout of the newer protocol",
+        REQUESTS,
+        ("if classic is None else classic.session_timeout_ms", "if True else 0"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgrade-takes-any-protocol",
+        "a member joins with protocols that the other classic members do not have",
+        GROUP,
+        ("        return any(all(name in each for each in supported) for name in names)", "        return True"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgraded-members-are-not-told-to-join",
+        "a classic member is not told that its partitions are to move",
+        GROUP,
+        (
+            "        if member.epoch < self.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:",
+            "        if member.state is MemberState.UNREVOKED_PARTITIONS:",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgraded-members-own-nothing-when-they-join",
+        "what a classic member states to have is not heard, so its partition is given on at once",
+        CLASSIC_MEMBERS,
+        ("known_partitions(subscription.owned, self.consumers.topics)", "frozenset()"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgraded-members-never-have-to-join",
+        "a classic member that does not join again in time stays",
+        CLASSIC_MEMBERS,
+        (
+            "        member.revocation_deadline = self.out.now + max(member.rebalance_timeout_ms, 0) / 1000\n",
+            "        member.revocation_deadline = self.out.now + 10_000\n",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgraded-members-are-in-any-generation",
+        "a heartbeat or a SyncGroup of another generation counts",
+        CLASSIC_MEMBERS,
+        (
+            "    return NONE if request.generation_id == member.epoch else KafkaErrorCode.ILLEGAL_GENERATION",
+            "    return NONE",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "downgrade-forgets-its-tombstones",
+        "records of the newer protocol outlive a failed write of the classic group",
+        REQUESTS,
+        ("take_over(classic, (*group.owed, *group.written))", "take_over(classic, ())"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "downgrade-raises-the-generation",
+        "members lose their partitions, because none is in the generation of the classic group",
+        MIGRATION,
+        ("        generation=group.target_epoch,", "        generation=group.epoch,"),
         oracles=["script"],
     ),
     kafka_bug(

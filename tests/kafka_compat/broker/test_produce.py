@@ -353,16 +353,19 @@ def test_batches_behind_one_that_is_refused_are_sent_again_with_it(broker: Broke
     verification = Verification(world.context, lambda: world.replicas, coordinators, {})  # type: ignore[arg-type]
     hosted = world.replicas.hosted[T0]
     outcomes: list[tuple[int, KafkaErrorCode]] = []
-    for sequence in (0, 1):
-        verification.verify(
-            hosted, "x", (7, 1), sequence, lambda error, _, at=sequence: outcomes.append((at, error)), adds=True
-        )
+
+    def verify(sequence: int) -> None:
+        def note(error: KafkaErrorCode, _guard: int) -> None:
+            outcomes.append((sequence, error))
+
+        verification.verify(hosted, "x", (7, 1), sequence, note, adds=True)
+
+    verify(0)
+    verify(1)
     coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE))
     assert outcomes == [(0, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE), (1, KafkaErrorCode.COORDINATOR_NOT_AVAILABLE)]
     outcomes.clear()
-    for sequence in (0, 1):
-        verification.verify(
-            hosted, "x", (7, 1), sequence, lambda error, _, at=sequence: outcomes.append((at, error)), adds=True
-        )
+    verify(0)
+    verify(1)
     coordinators.asked.pop()(TransactionAnswer(0, KafkaErrorCode.NONE))  # and then no batch follows
     assert outcomes == [(0, KafkaErrorCode.NONE), (1, KafkaErrorCode.NOT_ENOUGH_REPLICAS)]

@@ -1,12 +1,12 @@
 """Groups by KIP-848, by librdkafka with `group.protocol=consumer`: the promises of classic groups hold for them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from tests.kafka_compat.clients import test_groups as classic
-from tests.kafka_compat.clients.adapters import Member, number_messages, read_some
+from tests.kafka_compat.clients.adapters import Client, Member, number_messages, read_some, until
 from tests.kafka_compat.clients.by_confluent import ConfluentClient, ConfluentMember
 
 
@@ -51,3 +51,22 @@ def test_a_member_reads_the_topics_that_match_its_expression(
     newer.produce(wanted, number_messages(5))
     with newer.joining(group, f"^{wanted}-none|[{wanted[0]}]{wanted[1:]}$") as member:
         assert [record.offset for record in read_some(member)] == list(range(5))
+
+
+def test_members_of_a_group_are_replaced_by_those_of_the_other_protocol_one_after_the_other(
+    client: Client, newer: NewerProtocol, new_topic: Callable[..., str], group: str
+) -> None:
+    topic = new_topic(classic.PARTITIONS)
+    with ExitStack() as all_members:
+        members: list[tuple[Member, ExitStack]] = []
+
+        def settle() -> None:
+            until(lambda: classic.are_shared_out([member for member, _ in members]), "assignment of every partition")
+
+        for each in (client, client, newer, newer, client, client):
+            ends = all_members.enter_context(ExitStack())
+            members.append((ends.enter_context(each.joining(group, topic)), ends))
+            settle()
+            if len(members) > 2:
+                members.pop(0)[1].close()
+                settle()

@@ -20,13 +20,16 @@ from kafka_compat.coordinator.consumer_records import (
     decode_consumer_record,
     unpack,
 )
+from kafka_compat.coordinator.subscription import Assignment, EmbeddedPartitions, Subscription
 from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeResponse
 from kafka_compat.protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     ConsumerGroupHeartbeatTopicPartitions,
 )
+from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.error_codes import KafkaErrorCode
+from raft.net.decoder import Buffer
 
 JOINING = {"topics": "t", "owned": "", "rebalance": "60"}
 """The options of a first heartbeat."""
@@ -55,6 +58,32 @@ def _read_owned(text: str | None) -> tuple[ConsumerGroupHeartbeatTopicPartitions
         )
         for name, numbers in topics
     )
+
+
+def named_partitions(text: str) -> tuple[EmbeddedPartitions, ...]:
+    topics = (each.partition("/")[::2] for each in text.split("+") if each)
+    return tuple(
+        EmbeddedPartitions(topic=name, partitions=tuple(int(number) for number in numbers.split("-")))
+        for name, numbers in topics
+    )
+
+
+def encode_embedded(message: Subscription | Assignment, version: int) -> bytes:
+    out: list[Buffer] = [version.to_bytes(2, "big")]
+    wire_of(type(message), version, False).write(out, message)
+    return b"".join(out)
+
+
+def assignment(text: str) -> bytes:
+    """`t/0-1` as consumers write it; any other text stands for the assignment of another kind of client."""
+    return encode_embedded(Assignment(assigned=named_partitions(text)), 0) if "/" in text else text.encode()
+
+
+def assignment_text(data: bytes) -> str:
+    if not data.startswith(b"\0"):
+        return data.decode()
+    found = wire_of(Assignment, 0, False).read(memoryview(data), 2)[0]
+    return "[" + " ".join(f"{each.topic}/{'-'.join(map(str, each.partitions))}" for each in found.assigned) + "]"
 
 
 def heartbeat(member_id: str, epoch: int, options: dict[str, str]) -> ConsumerGroupHeartbeatRequest:
@@ -88,7 +117,7 @@ def members_text(response: ConsumerGroupDescribeResponse) -> str:
         f"{group.group_id} {KafkaErrorCode(group.error_code).name if group.error_code else group.group_state}"
         f" {group.group_epoch}/{group.assignment_epoch} {group.assignor_name}".rstrip()
         + "".join(
-            f" {each.member_id}@{each.member_epoch}"
+            f" {each.member_id}{'' if each.member_type else ' (classic)'}@{each.member_epoch}"
             f"{partitions_text(unpack(each.assignment.topic_partitions))}"
             f">{partitions_text(unpack(each.target_assignment.topic_partitions))}"
             for each in group.members
@@ -126,6 +155,8 @@ def _value_text(record: ConsumerValue) -> str:
 
 def _wishes(record: MemberValue) -> Iterable[Any]:
     yield "+".join(record.subscribed_topic_names) or "-"
+    if record.classic is not None:
+        yield "by " + ",".join(each.name for each in record.classic.protocols)
     yield from (f"{each}" for each in (record.subscribed_topic_regex, record.server_assignor) if each)
     if record.instance_id is not None:
         yield f"as {record.instance_id}"

@@ -3,8 +3,8 @@
 Commands; `a` is any name of a client, whose id and generation are remembered from its answers:
 
     config group_max_size=2 ...        a new coordinator with these settings that has loaded an empty partition
-    join a v=5 static=i session=10 rebalance=60 type=consumer protocols=range:t,rr:t id= group=g
-    sync a b:P0 a:P1 v=5 id= gen= static= type= name=    assignments by client
+    join a v=5 static=i session=10 rebalance=60 type=consumer protocols=range:t,rr:t id= group=g owned=t/0-1
+    sync a b:P0 a:t/0-1 v=5 id= gen= static= type= name=    assignments by client
     beat a      leave a b static=i     heartbeats; removes clients (or the static members alone)
     commit a t/0=5 t/1=6:note gen= id=      fetch a t/0 ...      fetch a *      fetch a t/0 stable=1
     txncommit a t/0=5 producer=7,0     marker 7 commit      the end of a producer's transaction is committed
@@ -40,6 +40,7 @@ from kafka_compat.coordinator.events import (
     Written,
 )
 from kafka_compat.coordinator.record_formats import GroupMetadataValue, OffsetCommitKey, decode_record
+from kafka_compat.coordinator.subscription import Subscription
 from kafka_compat.coordinator.writes import UNKNOWN_OUTCOMES
 from kafka_compat.protocol.apis.consumer_group_describe import ConsumerGroupDescribeRequest
 from kafka_compat.protocol.apis.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -61,7 +62,15 @@ from kafka_compat.protocol.apis.transactions import (
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from log.values import evolve
 from tests.golden import renew_script, rewrite
-from tests.kafka_compat.coordinator.consumer_words import consumer_record_text, heartbeat, known_topics
+from tests.kafka_compat.coordinator.consumer_words import (
+    assignment,
+    assignment_text,
+    consumer_record_text,
+    encode_embedded,
+    heartbeat,
+    known_topics,
+    named_partitions,
+)
 from tests.kafka_compat.coordinator.texts import response_text
 
 SCRIPTS = Path(__file__).with_name("scripts")
@@ -176,7 +185,7 @@ class Conversation:
                     group_instance_id=static,
                     protocol_type=options.get("type", "consumer"),
                     protocols=tuple(
-                        JoinGroupProtocol(name=name, metadata=subscription(topics))
+                        JoinGroupProtocol(name=name, metadata=subscription(topics, options.get("owned")))
                         for name, _, topics in (
                             protocol.partition(":")
                             for protocol in options.get("protocols", "range:t").split(",")
@@ -194,7 +203,7 @@ class Conversation:
                     protocol_type=options.get("type"),
                     protocol_name=options.get("name"),
                     assignments=tuple(
-                        SyncGroupAssignment(member_id=self.ids[name], assignment=what.encode())
+                        SyncGroupAssignment(member_id=self.ids[name], assignment=assignment(what))
                         for name, _, what in given
                     ),
                 )
@@ -242,10 +251,13 @@ class Conversation:
             yield f"{group.id} {group.state} gen={group.generation} [{members}] pending=[{' '.join(group.pending_members)}]"
 
 
-def subscription(topics: str) -> bytes:
-    """Version 0 of the consumer protocol's subscription; `!` is what no consumer sends."""
+def subscription(topics: str, owned: str | None = None) -> bytes:
+    """A consumer's subscription, from version 1 on with the partitions that it has; `!` is what no consumer sends."""
     if topics == "!":
         return b"opaque"
+    if owned is not None:
+        wanted = tuple(name for name in topics.split("+") if name)
+        return encode_embedded(Subscription(topics=wanted, owned=named_partitions(owned)), 1)
     names = [name.encode() for name in topics.split("+") if name]
     array = b"".join(len(name).to_bytes(2, "big") + name for name in names)
     return b"\0\0" + len(names).to_bytes(4, "big") + array + b"\xff\xff\xff\xff"
@@ -360,7 +372,7 @@ def record_text(key: bytes, value: bytes | None) -> str:
     if group is None:
         return f"{decoded[0].group} gone"
     assert isinstance(group, GroupMetadataValue)
-    members = " ".join(f"{each.member_id}={each.assignment.decode()}" for each in group.members)
+    members = " ".join(f"{each.member_id}={assignment_text(each.assignment)}" for each in group.members)
     return f"{decoded[0].group} gen={group.generation} {group.protocol} leader={group.leader} [{members}]"
 
 

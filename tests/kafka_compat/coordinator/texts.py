@@ -17,7 +17,7 @@ from kafka_compat.protocol.apis.offset_fetch import OffsetFetchResponse
 from kafka_compat.protocol.apis.sync_group import SyncGroupResponse
 from kafka_compat.protocol.apis.transactions import TxnOffsetCommitResponse
 from kafka_compat.protocol.error_codes import KafkaErrorCode
-from tests.kafka_compat.coordinator.consumer_words import heartbeat_text, members_text
+from tests.kafka_compat.coordinator.consumer_words import assignment_text, heartbeat_text, members_text
 
 
 def error(code: int) -> str:
@@ -36,7 +36,7 @@ def response_text(response: GroupResponse) -> str:
                 f" leader={response.leader} [{members}]{skip}"
             )
         case SyncGroupResponse():
-            return f"sync {error(response.error_code)} {response.assignment.decode()}".rstrip()
+            return f"sync {error(response.error_code)} {assignment_text(response.assignment)}".rstrip()
         case HeartbeatResponse():
             return f"beat {error(response.error_code)}"
         case LeaveGroupResponse():
@@ -48,7 +48,9 @@ def response_text(response: GroupResponse) -> str:
         case DescribeGroupsResponse():
             return "; ".join(
                 f"{group.group_id} {error(group.error_code)} {group.group_state} {group.protocol_data} "
-                + " ".join(f"{member.member_id}={member.member_assignment.decode()}" for member in group.members)
+                + " ".join(
+                    f"{member.member_id}={assignment_text(member.member_assignment)}" for member in group.members
+                )
                 for group in response.groups
             ).rstrip()
         case ListGroupsResponse():
