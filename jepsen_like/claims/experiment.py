@@ -4,6 +4,7 @@
 A run that is planned twice is carried out once, so that experiments share clusters and load.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from jepsen_like.checker.verdict import Engine
 from jepsen_like.claims.judgement import NEVER, Expect, Figure, Value
 from jepsen_like.cli import EnvironmentMissing
 from jepsen_like.nemesis.schedule import Fault
-from jepsen_like.nemesis.targets import Target
+from jepsen_like.nemesis.targets import Target, processes
 from jepsen_like.port.registry import system_named
 from jepsen_like.record.results import RecoveryTimes, RunResults, count
 from jepsen_like.run.command import allow_descriptors, execute_run, reproduction, validate
@@ -27,6 +28,8 @@ from jepsen_like.run.exercise import RunPlan
 RATE: Final = 200.0
 CONCURRENCY: Final = 8
 DURATION_S: Final = 6.0
+DOUBT: Final = "fault "
+"""An undecided run that begins a reason with this has done something else than it was to do."""
 
 
 @attrs.define
@@ -138,6 +141,8 @@ class ClaimDesk:
             return DidNotRun(f"{name} did not come up: {error.format_message()}")
         if results.is_interrupted:
             raise KeyboardInterrupt
+        if doubts := [doubt for doubt in results.unknown if doubt.startswith(DOUBT)]:
+            return DidNotRun(f"{name} ({directory.name}) was not what was planned: {doubts[0]}")
         if results.valid is False:
             broken = [
                 f"{check}: {found.examples[0]}" for check, found in results.checks.items() if found.valid is False
@@ -221,6 +226,23 @@ def plan_of(system: str, *settings: str, faults: Sequence[Fault] = (), **changes
         planned=tuple(faults),
     )
     return attrs.evolve(base, **changes)
+
+
+def aim(number: int, kind: str, at_s: float, hold_s: float, nodes: Sequence[int], of: int) -> Fault:
+    """A planned fault of processes that hits exactly these of the nodes 1 to `of`, any of which may lead; in a system with one scope.
+
+    Raises `ValueError` for a number of nodes that no target means.
+    """
+    everyone = range(1, of + 1)
+    minority = max(1, (of - 1) // 2)
+    targets = {of: Target.ALL, of - (of - 1) // 2: Target.MAJORITY, minority: Target.MINORITY, 1: Target.ONE}
+    if len(nodes) not in targets:
+        raise ValueError(f"no target means {len(nodes)} of {of} nodes")
+    for seed in itertools.count():
+        found = Fault(number, kind, targets[len(nodes)], at_s=at_s, hold_s=hold_s, seed=seed)
+        if sorted(processes(found.rng(), found.target, everyone, 1)) == sorted(nodes):
+            return found
+    raise AssertionError("every draw comes")
 
 
 def fault(number: int, kind: str, at_s: float, hold_s: float, target: Target = Target.LEADER, **changes: Any) -> Fault:

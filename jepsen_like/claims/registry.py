@@ -4,9 +4,29 @@ from collections.abc import Iterable
 from typing import Final
 
 from jepsen_like.claims.experiment import Experiment
-from jepsen_like.claims.experiments import raft_quorum
+from jepsen_like.claims.experiments import (
+    modes,
+    question_rocketmq,
+    raft_elections,
+    raft_quorum,
+    raft_zones,
+    rocketmq_consumers,
+    rocketmq_groups,
+    rocketmq_names,
+    rocketmq_pairs,
+)
 
-EXPERIMENTS: Final[tuple[Experiment, ...]] = (*raft_quorum.EXPERIMENTS,)
+EXPERIMENTS: Final[tuple[Experiment, ...]] = (
+    *raft_quorum.EXPERIMENTS,
+    *raft_elections.EXPERIMENTS,
+    *raft_zones.EXPERIMENTS,
+    *rocketmq_pairs.EXPERIMENTS,
+    *rocketmq_groups.EXPERIMENTS,
+    *rocketmq_consumers.EXPERIMENTS,
+    *rocketmq_names.EXPERIMENTS,
+    *modes.EXPERIMENTS,
+    *question_rocketmq.EXPERIMENTS,
+)
 
 
 def experiments_of(claims: Iterable[str]) -> tuple[Experiment, ...]:

@@ -1,14 +1,19 @@
 """Faults of processes: killed, stopped, asked to end; and the one after which the disk is a new one."""
 
-from collections.abc import Collection
+import random
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Final
+
+import attrs
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.kind import DrawnAs, MachineKind, Reach, Seen, Withheld, look_at
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.port.file_damage import empty_disk
+from jepsen_like.port.port import Scope
 
 CAUGHT_UP_WITHIN_S: Final = 20.0
+ENTRANCES: Final = (Target.ENTRANCE, Target.ENTRANCES)
 
 
 class ProcessKind(MachineKind):
@@ -18,6 +23,22 @@ class ProcessKind(MachineKind):
     takes_zones: ClassVar[bool] = True
     takes_down: ClassVar[bool] = True
     drawn_as: ClassVar[DrawnAs | None] = "down"
+
+    def select(self, rng: random.Random, target: Target, nodes: Sequence[int], leader: int) -> ResolvedTarget:
+        """Those that hold no data are asked of the cluster later."""
+        if target in ENTRANCES:
+            return ResolvedTarget((), seed=rng.getrandbits(32), entrance=target)
+        return super().select(rng, target, nodes, leader)
+
+    async def locate(self, cluster: Cluster, scope: Scope, hit: ResolvedTarget) -> ResolvedTarget:
+        """One or all of those that hold no data, where they are meant."""
+        if hit.entrance is None:
+            return await super().locate(cluster, scope, hit)
+        found = sorted(member.id for member in cluster.members.values() if not member.holds_data)
+        if not found:
+            raise Withheld("every process of this cluster holds data")
+        chosen = found if hit.entrance is Target.ENTRANCES else [random.Random(hit.seed).choice(found)]
+        return attrs.evolve(hit, nodes=tuple(chosen))
 
     async def undo(self, cluster: Cluster, hit: ResolvedTarget) -> Seen:
         """Start what does not run."""

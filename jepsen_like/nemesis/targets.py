@@ -30,6 +30,9 @@ class Target(enum.StrEnum):
     """Every node sees a majority, no two the same. Three nodes have no such ring, and get a bridge."""
     ZONE = "zone"
     """All that stands in one zone of the cluster."""
+    ENTRANCE = "entrance"
+    """One of the processes that hold no data, and tell clients where it is."""
+    ENTRANCES = "entrances"
 
 
 class Lane(enum.StrEnum):
@@ -60,6 +63,8 @@ class ResolvedTarget:
     """The nodes whose disks are touched, where those are not all that are hit."""
     whole_zone: bool = False
     """True while `nodes` stand for all that is in their zones."""
+    entrance: Target | None = None
+    """Set while one or all of the processes that hold no data are meant, and not yet known."""
 
     @property
     def damaged(self) -> tuple[int, ...]:
@@ -88,6 +93,8 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
             return tuple(sorted(rng.sample(nodes, len(nodes) - minority)))
         case Target.ALL:
             return tuple(nodes)
+        case Target.ENTRANCE | Target.ENTRANCES:
+            raise ValueError(f"{target} is about processes that hold no data")
         case Target.HALVES | Target.ONE_WAY | Target.BRIDGE | Target.RING:
             raise ValueError(f"{target} is about links, not processes")
         case _:
@@ -121,7 +128,15 @@ def _draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader
             return ResolvedTarget((bridge,), both_ways(sides[:half], sides[half:]))
         case Target.RING:
             return _ring(rng, nodes) if len(nodes) > 3 else _draw_parts(rng, Target.BRIDGE, nodes, leader)
-        case Target.ONE | Target.MINORITY | Target.MAJORITY | Target.ALL | Target.ZONE:
+        case (
+            Target.ONE
+            | Target.MINORITY
+            | Target.MAJORITY
+            | Target.ALL
+            | Target.ZONE
+            | Target.ENTRANCE
+            | Target.ENTRANCES
+        ):
             raise ValueError(f"{target} is about processes, not links")
         case _:
             assert_never(target)

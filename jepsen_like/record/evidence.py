@@ -285,6 +285,8 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
         Target.MINORITY: 0 < hit < majority or len(nodes) < 3,
         Target.MAJORITY: hit >= majority,
         Target.ALL: hit == len(nodes),
+        Target.ENTRANCE: hit == 1 and set(fault.nodes).isdisjoint(nodes),
+        Target.ENTRANCES: hit > 0 and set(fault.nodes).isdisjoint(nodes),
     }
     return (
         None

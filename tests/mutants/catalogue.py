@@ -29,6 +29,7 @@ from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 from tests.mutants.transaction_judge_bugs import TRANSACTION_JUDGE_BUGS
 from tests.mutants.trust_bugs import TRUST_BUGS
+from tests.mutants.worth_bugs import WORTH_BUGS
 from tests.mutants.zone_bugs import ZONE_BUGS
 
 CORE = "raft.core"
@@ -640,6 +641,7 @@ ALL: Sequence[Mutant] = (
     *SIMULATOR,
     *TRUST_BUGS,
     *ZONE_BUGS,
+    *WORTH_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
     *BUDGET_BUGS,

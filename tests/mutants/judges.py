@@ -225,6 +225,18 @@ def stand_in_zones(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def weigh_claims(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of claims: of how figures become verdicts, and of whom the faults of experiments hit."""
+    return _failing(
+        "worth",
+        "tests/jepsen_like/claims/test_judgement.py",
+        "tests/jepsen_like/claims/test_catalogue.py",
+        "tests/jepsen_like/claims/test_experiments.py",
+        "tests/jepsen_like/claims/test_desk.py",
+        "tests/jepsen_like/nemesis/test_entrances.py",
+    )
+
+
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
@@ -492,6 +504,7 @@ JUDGES: Mapping[str, Judge] = {
     "claims": doubt_claims,
     "operator": operate,
     "zones": stand_in_zones,
+    "worth": weigh_claims,
     "access": authorize,
     "answers": answer_clients,
     "full-disks": fill_disks,

@@ -1,0 +1,222 @@
+"""RocketMQ's consumers and keys while a master is away, and what slow copies mean for readers."""
+
+from typing import Any, Final
+
+import numpy as np
+
+from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, DoneRun, Experiment, fault
+from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, LOST, RAFT, SYNC, pair
+from jepsen_like.claims.judgement import Part, at_least, at_most, between, exactly, expect
+from jepsen_like.history.files import HistoryReader
+from jepsen_like.history.ops import NONE, Action, Outcome
+from jepsen_like.port.zones import ZonePlan
+
+DOWN_S: Final = 8.0
+MASTER_DOWN: Final = (fault(1, "kill", 4.0, DOWN_S),)
+ONE_OF_TWO_DOWN: Final = (fault(1, "kill", 4.0, DOWN_S),)
+NS_OF_S: Final = 1e9
+SLOW_S: Final = 0.25
+"""One way to a slave that stands in another zone: its copies are half a second late."""
+
+
+def follow_consumers(desk: ClaimDesk) -> None:
+    """The master of a pair is killed while its consumers have not consumed all."""
+    for name, workload, consume_ms in (("concurrent", "group", 60), ("ordered", "order", 30)):
+        plan = pair(
+            ASYNC, f"consume_ms={consume_ms}", faults=MASTER_DOWN, workload=workload, rate=300.0, duration_s=15.0
+        )
+        shown = desk.run(f"{name} consumers, master killed", plan)
+        row = _progress(shown)
+        desk.measure(f"{name}_left_at_the_kill", row["left"], "messages", shown)
+        desk.measure(f"{name}_given_while_down", row["given_late"], "messages", shown)
+        desk.measure(f"{name}_lost", shown.lost, "records", shown)
+
+
+def _progress(shown: DoneRun) -> dict[str, Any]:
+    rows = [row for row in shown.results.under_faults or () if row["id"] == 1]
+    if not rows:
+        raise DidNotRun(f"{shown.place}: nothing is known of consumers under the fault")
+    return dict(rows[0])
+
+
+def choose_order(desk: ClaimDesk) -> None:
+    """One master of two is killed; keys are pinned to their queues, or go to others."""
+    for order in ("pinned", "rehashed"):
+        plan = pair(
+            ASYNC,
+            f"order={order}",
+            "pairs=2",
+            "consume_ms=30",
+            faults=ONE_OF_TWO_DOWN,
+            workload="order",
+            nodes=4,
+            rate=150.0,
+            duration_s=18.0,
+        )
+        shown = desk.run(f"keys {order}, one of two masters killed", plan)
+        row = _progress(shown)
+        inverted = sum(one["count"] for one in shown.results.tolerated or () if one["check"] == "key_order")
+        desk.measure(f"{order}_keys_waiting", row["keys_waiting"], "keys", shown)
+        desk.measure(f"{order}_inversions", inverted, "messages", shown)
+
+
+def slow_slaves(desk: ClaimDesk) -> None:
+    """A slave stands half a second away; consumers are given messages meanwhile."""
+    far = ZonePlan.of("2", delay_s=SLOW_S, clients="a")
+    for name, way, settings in (("async", ASYNC, ()), ("sync", SYNC, ())):
+        plan = pair(way, *settings, workload="group", rate=100.0, duration_s=6.0, zones=far)
+        shown = desk.run(f"{name} pair, slave half a second away, consumers", plan)
+        rate_s, waited_s = _reading(shown)
+        desk.measure(f"{name}_given_per_second", round(rate_s, 1), "messages", shown)
+        desk.measure(f"{name}_end_to_end_s", round(waited_s, 4), "s", shown)
+    group = pair(
+        RAFT, workload="group", rate=100.0, duration_s=6.0, nodes=3, zones=ZonePlan.of("3", delay_s=SLOW_S / 2)
+    )
+    shown = desk.run("raft group, members a quarter of a second apart, consumers", group)
+    rate_s, waited_s = _reading(shown)
+    desk.measure("group_given_per_second", round(rate_s, 1), "messages", shown)
+    desk.measure("group_end_to_end_s", round(waited_s, 4), "s", shown)
+
+
+def _reading(shown: DoneRun) -> tuple[float, float]:
+    """Returns how many messages a second were given for the first time, and the median from a send's begin to then."""
+    names = ("f", "type", "a", "b", "t_inv", "process", "offset", "t_ret")
+    f, outcome, a, b, t_inv, *_ = HistoryReader.open(shown.directory / "history.parquet").columns(names)
+    given = np.flatnonzero((f == Action.POLL) & (b != NONE))
+    given = given[np.argsort(t_inv[given], kind="stable")]
+    value, first = np.unique(a[given], return_index=True)
+    sent = np.flatnonzero((f == Action.SEND) & (outcome == Outcome.OK) & np.isin(a, value))
+    if not len(sent):
+        raise DidNotRun(f"{shown.place}: no message that was acknowledged was given")
+    at = t_inv[given[first]][np.searchsorted(value, a[sent])]
+    return len(value) / shown.plan.duration_s, float(np.median(at - t_inv[sent])) / NS_OF_S
+
+
+def slow_copies(desk: ClaimDesk) -> None:
+    """One of two slaves stands half a second away; the master waits for one, two or three copies."""
+    far = ZonePlan.of("2+1", delay_s=SLOW_S, clients="a")
+    five = "replicationFlavor=5.x"
+    for copies, way, settings in (
+        (1, ASYNC, ()),
+        (2, SYNC, (five, "inSyncReplicas=2")),
+        (3, SYNC, (five, "inSyncReplicas=3")),
+    ):
+        plan = pair(way, *settings, nodes=3, zones=far, rate=50.0, duration_s=5.0)
+        shown = desk.run(f"{copies} of 3 copies, one slave half a second away", plan)
+        desk.measure(f"p50_waiting_for_{copies}_ms", shown.latency_ms(), "ms", shown)
+    plan = pair(SYNC, zones=ZonePlan.of("2", delay_s=SLOW_S, clients="a"), rate=50.0, duration_s=5.0)
+    shown = desk.run("sync pair, slave half a second away", plan)
+    slow = _share_of_slow(shown)
+    desk.measure("queues_delayed", len(slow), "", shown)
+    desk.measure("least_delayed_queue_ms", min(slow), "ms", shown)
+    desk.measure("copies_of_the_log_are_equal", int(_equal_logs(shown)), "", shown)
+
+
+def _share_of_slow(shown: DoneRun) -> list[float]:
+    """Returns the median latency of each queue, in ms."""
+    names = ("object", "f", "type", "t_inv", "t_ret")
+    obj, f, outcome, t_inv, t_ret = HistoryReader.open(shown.directory / "history.parquet").columns(names)
+    sent = (f == Action.APPEND) & (outcome == Outcome.OK)
+    return [float(np.median((t_ret - t_inv)[sent & (obj == each)])) / 1e6 for each in np.unique(obj[sent])]
+
+
+def _equal_logs(shown: DoneRun) -> bool:
+    """Returns True if both brokers hold the same bytes of one log, whatever queue they are of."""
+    logs = [_log_of(shown, node) for node in (1, 2)]
+    shorter = min(map(len, logs))
+    return shorter > 0 and logs[0][:shorter] == logs[1][:shorter]
+
+
+def _log_of(shown: DoneRun, node: int) -> bytes:
+    files = sorted((shown.directory / "nodes" / str(node)).rglob("commitlog/**/*.log"))
+    return b"".join(file.read_bytes().rstrip(b"\0") for file in files)
+
+
+def move_offsets(desk: ClaimDesk) -> None:
+    """The master is lost with its disk; the slave that an operator lets lead has its own copy of the groups' positions."""
+    plan = pair(SYNC, faults=LOST, workload="group", rate=100.0, duration_s=8.0)
+    shown = desk.run("sync pair, master lost, consumers", plan)
+    desk.measure("given_again", shown.results.given.again if shown.results.given else 0, "messages", shown)
+    desk.measure("lost", shown.lost, "records", shown)
+
+
+EXPERIMENTS: Final = (
+    Experiment(
+        name="rocketmq-consumers-move",
+        story="The master of a pair is down for 8 s, while its consumers have not consumed all.",
+        seconds=45,
+        expects=(
+            expect("C81", "concurrent_left_at_the_kill", at_least(1)),
+            expect("C81", "concurrent_given_while_down", at_least(1)),
+            expect(
+                "C81",
+                "ordered_given_while_down",
+                exactly(0),
+                Part.EXCEPTION,
+                condition="consumers are concurrent, and slaves may be read",
+            ),
+            expect("C80", "concurrent_lost", exactly(0)),
+        ),
+        conduct=follow_consumers,
+    ),
+    Experiment(
+        name="rocketmq-order-or-availability",
+        story="One of two masters is down for 8 s; keys stay with their queues, or go to others.",
+        seconds=55,
+        expects=(
+            expect("C85", "pinned_keys_waiting", at_least(1)),
+            expect("C85", "pinned_inversions", exactly(0)),
+            expect("C85", "rehashed_keys_waiting", exactly(0)),
+            expect("C85", "rehashed_inversions", at_least(1)),
+            expect("C82", "pinned_inversions", exactly(0)),
+        ),
+        conduct=choose_order,
+    ),
+    Experiment(
+        name="rocketmq-slow-copies",
+        story="A slave stands half a second away, and the master waits for one, two or three copies.",
+        seconds=50,
+        expects=(
+            expect("C70", "p50_waiting_for_1_ms", at_most(100)),
+            expect("C70", "p50_waiting_for_3_ms", at_least(450)),
+            expect(
+                "C70",
+                "p50_waiting_for_2_ms",
+                at_most(200),
+                Part.EXCEPTION,
+                condition="the copies that are waited for are the slow ones; the fastest count",
+            ),
+            expect("C77", "queues_delayed", at_least(2)),
+            expect("C77", "least_delayed_queue_ms", at_least(450)),
+            expect("C77", "copies_of_the_log_are_equal", exactly(1)),
+        ),
+        conduct=slow_copies,
+    ),
+    Experiment(
+        name="rocketmq-readers",
+        story="Consumers of a pair whose slave is half a second away, and of a raft group whose members are far from each other.",
+        seconds=45,
+        expects=(
+            expect("C71", "async_given_per_second", between(80, 120)),
+            expect("C71", "sync_given_per_second", between(80, 120)),
+            expect("C71", "group_given_per_second", between(80, 120)),
+            expect("C71", "async_end_to_end_s", part=Part.PRICE),
+            expect("C71", "sync_end_to_end_s", part=Part.PRICE),
+            expect(
+                "C71",
+                "group_end_to_end_s",
+                at_least(0.2),
+                Part.EXCEPTION,
+                condition="the rate is meant; a reader of a group waits until a record is committed",
+            ),
+        ),
+        conduct=slow_slaves,
+    ),
+    Experiment(
+        name="rocketmq-positions",
+        story="The master of a pair with consumers is lost with its disk, and an operator lets the slave lead.",
+        seconds=18,
+        expects=(expect("Q002", "lost", exactly(0)), expect("Q002", "given_again", part=Part.PRICE)),
+        conduct=move_offsets,
+    ),
+)
