@@ -14,6 +14,9 @@ CLAIMS: Final = "claims.json"
 PAGE: Final = "claims.html"
 NO_VERDICT: Final = "no verdict"
 NOT_ONE: Final = "not an experiment"
+HEAD: Final = ("claim", "what it states", "verdict", "measured")
+FIGURES_SHOWN: Final = 4
+"""A table in a document has so many figures of a claim; its page has all."""
 KINDS: Final[Mapping[str, str]] = {
     "holds": "valid",
     "holds if": "allowed",
@@ -99,6 +102,25 @@ def answers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if explained := [row["id"] for row in rows if row["because"]]:
         lines.append(f"Another verdict than expected, with its reason: {', '.join(explained)}.")
     return lines or ["Every verdict is as expected."]
+
+
+def words_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A claim as a row of `HEAD`: its figures that decide, the first few, each once."""
+    verdict = f"{row['verdict']} {row['condition']}".rstrip()
+    told = [
+        f"{figure['name'].replace('_', ' ')} {figure['words']}"
+        for figure in row["figures"]
+        if figure["part"] != "price"
+    ]
+    measured = list(dict.fromkeys(told))
+    more = f"; {len(measured) - FIGURES_SHOWN} more" if len(measured) > FIGURES_SHOWN else ""
+    why = row["because"] or row["reason"]
+    return (
+        row["id"],
+        row["says"],
+        verdict if row["agrees"] else f"**{verdict}**",
+        "; ".join([*measured[:FIGURES_SHOWN]]) + more + (f" {why}" if why else ""),
+    )
 
 
 def _kind_of_all(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from jepsen_like.bench.rocketmq import answers as rocketmq_answers
 from jepsen_like.bench.security import answers as security_answers
 from jepsen_like.cli import COMMANDS
 from jepsen_like.port.scenario import NamedScenario
-from jepsen_like.report import matrix_words
+from jepsen_like.report import claims, matrix_words
 from jepsen_like.systems.kafka import scenarios as kafka
 from jepsen_like.systems.raft.promises import HARMS, Replication, promise_of
 from jepsen_like.systems.rocketmq import scenarios as rocketmq
@@ -33,6 +33,7 @@ KAFKA_BENCHMARK = BENCHMARK.with_name("kafka.json")
 CHECK_SCALE = BENCHMARK.with_name("check_scale.json")
 CHECK_READING = BENCHMARK.with_name("check_reading.json")
 MATRIX = BENCHMARK.with_name("matrix.json")
+CLAIMS = BENCHMARK.with_name(claims.CLAIMS)
 ROCKETMQ_BENCHMARK = BENCHMARK.with_name("rocketmq.json")
 SECURITY_BENCHMARK = BENCHMARK.with_name("security.json")
 
@@ -135,6 +136,16 @@ def matrix_answer() -> str:
     return f"{summary}\n\n{table(['ahead in', 'mode'], rows)}"
 
 
+def claims_table() -> str:
+    """The committed verdict of each claim, what was measured for it, and where that was."""
+    told = json.loads(CLAIMS.read_text())
+    rows = [[*claims.words_of(row)] for row in told["claims"]]
+    where = (
+        f"Machine: {figures.describe(told['machine'])}. Command: `{told['command']}`, {told['seconds'] / 60:.0f} min."
+    )
+    return f"{claims.headline(told['claims'])}. {' '.join(claims.answers(told['claims']))}\n\n{table(claims.HEAD, rows)}\n{where}\n"
+
+
 def check_scale() -> str:
     """The committed figures of checks by size: seconds on Spark and in one process."""
     lines = json.loads(CHECK_SCALE.read_text())
@@ -191,6 +202,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "commands": commands,
     "matrix_answer": matrix_answer,
     "matrix": matrix,
+    "claims": claims_table,
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
@@ -209,6 +221,7 @@ PLACES: Mapping[str, str] = {
     "commands": "README.md",
     "matrix_answer": "README.md",
     "matrix": "docs/matrix.md",
+    "claims": "docs/claims.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "security_benchmark": "docs/benchmark.md",

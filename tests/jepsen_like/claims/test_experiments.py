@@ -2,16 +2,25 @@
 
 import itertools
 import random
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jepsen_like.claims.experiment import aim
+from jepsen_like.checker.engine.local import LocalEngine
+from jepsen_like.checker.verdict import Engine
+from jepsen_like.claims.experiment import ClaimDesk, DoneRun, Experiment, aim
 from jepsen_like.claims.experiments.modes import WAYS_SHOWN, ModeFigures, count_best
 from jepsen_like.claims.experiments.raft_elections import count_overlaps, count_shared_terms
 from jepsen_like.claims.experiments.raft_zones import zone_of
+from jepsen_like.claims.registry import EXPERIMENTS
+from jepsen_like.history.files import UnreadableHistory
 from jepsen_like.nemesis.targets import processes
 from jepsen_like.nemesis.zones import ZoneDown
+from jepsen_like.record.results import RecoveryTimes, RunResults
+from jepsen_like.run.command import validate
+from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.matrix_plan import WAYS
 
 
@@ -72,3 +81,33 @@ def test_a_way_is_best_if_it_is_best_of_its_system_in_everything(rows: list[Mode
 
 def test_the_ways_that_are_compared_are_rows_of_the_matrix() -> None:
     assert set(WAYS_SHOWN) <= {way.name for way in WAYS}
+
+
+class PlanningDesk(ClaimDesk):
+    """It carries nothing out: it looks at plans, and answers each with a run of which nothing is recorded."""
+
+    def run(self, name: str, plan: RunPlan) -> DoneRun:
+        """Raises `UsageError` for a plan that cannot be carried out."""
+        validate(plan)
+        faults = tuple({"id": each.id, "s": 0.1, "gap_s": 0.1, "hold_s": each.hold_s} for each in plan.faults())
+        of_consumers = tuple({"id": each.id, "left": 1, "given_late": 1, "keys_waiting": 0} for each in plan.faults())
+        found = RunResults(
+            valid=True,
+            acked=100,
+            rto=RecoveryTimes(0.1, 0.1, faults=faults),
+            latency_ms={"p50": 1.0, "p99": 2.0},
+            availability={"down_s": 0.1},
+            silences={"scopes_s": {"broker-a": 1.0, "broker-b": 1.0}, "all_s": 0.1},
+            elections=({"took_s": 0.1},),
+            under_faults=of_consumers,
+        )
+        return DoneRun(name, self.directory, plan, found)
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+def test_every_plan_of_an_experiment_can_be_carried_out(experiment: Experiment, tmp_path: Path) -> None:
+    desk = PlanningDesk(tmp_path, Engine.LOCAL, LocalEngine())
+    with suppress(UnreadableHistory):  # which is read once a run was carried out
+        experiment.conduct(desk)
+    expected = {one.figure for one in experiment.expects}
+    assert not set(desk.figures) or expected & set(desk.figures)
