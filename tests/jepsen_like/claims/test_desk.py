@@ -23,11 +23,11 @@ def results(first_s: float | None = 0.3, **changes: Any) -> RunResults:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[RunResults]:
-    """What the next runs come to, the first first."""
-    coming: list[RunResults] = []
-    monkeypatch.setattr(experiment, "execute_run", lambda *arguments, **named: coming.pop(0))
-    return coming
+def coming(monkeypatch: pytest.MonkeyPatch) -> list[RunResults]:
+    """Returns the results of the next runs, in order."""
+    found: list[RunResults] = []
+    monkeypatch.setattr(experiment, "execute_run", lambda *arguments, **named: found.pop(0))
+    return found
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def desk(tmp_path: Path) -> ClaimDesk:
     return ClaimDesk(tmp_path, Engine.LOCAL, LocalEngine(), seed=7, say=lambda line: None)
 
 
-def test_the_same_plan_is_carried_out_once(desk: ClaimDesk, made: list[RunResults]) -> None:
-    made += [results(), results(acked=1)]
+def test_the_same_plan_is_carried_out_once(desk: ClaimDesk, coming: list[RunResults]) -> None:
+    coming += [results(), results(acked=1)]
     first = desk.run("one", PLAN)
     assert desk.run("the same by another name", PLAN) is first
     assert first.plan.seed == 7
@@ -44,21 +44,21 @@ def test_the_same_plan_is_carried_out_once(desk: ClaimDesk, made: list[RunResult
     assert [each.name for each in sorted(desk.directory.iterdir())] == ["001-one", "002-another"]
 
 
-def test_a_run_that_broke_a_promise_gives_no_figures(desk: ClaimDesk, made: list[RunResults]) -> None:
-    made.append(results(valid=False, checks={"lost": CheckResult(False, 1, ("record 9 is gone",))}))
+def test_a_run_that_broke_a_promise_gives_no_figures(desk: ClaimDesk, coming: list[RunResults]) -> None:
+    coming.append(results(valid=False, checks={"lost": CheckResult(False, 1, ("record 9 is gone",))}))
     for _ in range(2):  # it is not tried again
         with pytest.raises(DidNotRun, match="broke a promise: lost: record 9 is gone"):
             desk.run("one", PLAN)
 
 
-def test_a_run_whose_fault_missed_gives_no_figures(desk: ClaimDesk, made: list[RunResults]) -> None:
-    made.append(results(valid=None, unknown=("fault 1 (kill one): n1 was not gone: pid 1 state S",)))
+def test_a_run_whose_fault_missed_gives_no_figures(desk: ClaimDesk, coming: list[RunResults]) -> None:
+    coming.append(results(valid=None, unknown=("fault 1 (kill one): n1 was not gone: pid 1 state S",)))
     with pytest.raises(DidNotRun, match="was not what was planned"):
         desk.run("one", PLAN)
 
 
-def test_a_run_that_hit_no_leader_on_purpose_gives_figures(desk: ClaimDesk, made: list[RunResults]) -> None:
-    made.append(results(valid=None, unknown=("no kill hit a leader",)))
+def test_a_run_that_hit_no_leader_on_purpose_gives_figures(desk: ClaimDesk, coming: list[RunResults]) -> None:
+    coming.append(results(valid=None, unknown=("no kill hit a leader",)))
     assert desk.run("one", PLAN).acked == 800
 
 

@@ -1,4 +1,4 @@
-"""What experiments read of runs, and whom their faults hit."""
+"""Experiments read the right figures of runs, and their faults hit whom they are to hit."""
 
 import itertools
 import random
