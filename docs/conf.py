@@ -28,6 +28,7 @@ CONTENTS = {
         "docs/checking",
         "docs/cluster",
         "docs/zones",
+        "docs/mirror",
         "docs/systems",
     ],
     "Understand it": [

@@ -91,6 +91,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
     "proxy": LazyCommand("jepsen_like.operate.proxy:proxy", "Stand before a Kafka cluster and choose its answers."),
+    "mirror": LazyCommand("jepsen_like.mirror.command:mirror", "Copy topics and offsets to another Kafka cluster."),
+    "switch": LazyCommand("jepsen_like.mirror.command:switch", "Move clients from a cluster to its mirror, or back."),
     "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group."),
     "read": LazyCommand("jepsen_like.operate.log:read", "Read its committed records."),
     "tail": LazyCommand("jepsen_like.operate.log:tail", "Show its last records; follow it."),

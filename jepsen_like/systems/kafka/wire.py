@@ -53,7 +53,7 @@ async def ask(
             stream = await open_stream(address, tls)
             async with stream:
                 if login is not None:
-                    await _log_in(stream, login)
+                    await log_in(stream, login)
                 is_asked = True
                 return await _converse(stream, api, version, body)
     except trio.TooSlowError:
@@ -68,8 +68,8 @@ async def ask(
         raise error if is_asked else NotAsked(str(error)) from error
 
 
-async def _log_in(stream: Stream, login: Login) -> None:
-    """Raises `LoginRefused`, and what `_converse` raises."""
+async def log_in(stream: Stream, login: Login) -> None:
+    """Shows a broker who asks. Raises `LoginRefused`, `NoAnswer`, and the errors of streams and of malformed messages."""
     handshake = await _converse(stream, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=login.mechanism))
     if handshake.error_code:
         offered = ", ".join(handshake.mechanisms) or "none on this listener"

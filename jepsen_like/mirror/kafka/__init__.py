@@ -1,0 +1,1 @@
+"""The mirror between two Kafka clusters: its connections, transactions and commands."""

@@ -1,0 +1,212 @@
+"""The opening of a direction: the link is taken first, then its state is read, so no older mirror can write after it.
+
+Only a holder of the link's transactional id changes the state, and taking the id fences every holder before. So what was
+read after the taking stays true for as long as this holder can commit.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from jepsen_like.mirror.core import MirrorCore
+from jepsen_like.mirror.kafka.client import ClusterClient
+from jepsen_like.mirror.kafka.reading import count_records, read_ends, read_links
+from jepsen_like.mirror.kafka.topics import delete_topics, make_links_topic, read_forms, shape_topics
+from jepsen_like.mirror.kafka.writing import LinkWriter
+from jepsen_like.mirror.kept import (
+    KeptLink,
+    KeyAndValue,
+    Partition,
+    encode_point,
+    encode_status,
+    fresh_point,
+    map_of,
+    point_of_return,
+)
+from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, check_ownership, opening_epoch
+from jepsen_like.mirror.offset_map import OffsetMap
+from jepsen_like.mirror.plan import DivergedTail, MirrorPlan
+
+
+@attrs.frozen
+class OpenLink:
+    """A direction that this process holds."""
+
+    writer: LinkWriter
+    core: MirrorCore
+    status: LinkStatus
+    counts: Mapping[str, int]
+    """The topics that are copied, with their partitions."""
+
+
+class TakenOver(Exception):
+    """Another process holds the link since; the text states which epoch and state it wrote."""
+
+
+def fresh_holder() -> str:
+    """Returns the name of a process that takes a link."""
+    return secrets.token_hex(8)
+
+
+@attrs.frozen
+class TakenLink:
+    """A link whose transactional id this process has taken, and what the target knew of its links after that."""
+
+    writer: LinkWriter
+    at_target: Mapping[str, KeptLink]
+    own: KeptLink
+
+
+async def take_link(plan: MirrorPlan, target: ClusterClient, holder: str, *, again: bool) -> TakenLink:
+    """Take the link; the holder before can commit nothing any more. `again` is true after a break of this holder.
+
+    Raises `TakenOver`, `LinkBroken` and `ClusterRefused`.
+    """
+    await make_links_topic(target)
+    writer = await LinkWriter.take(target, plan.link)
+    at_target = await read_links(target)
+    own = at_target.get(plan.link, KeptLink())
+    if again and own.status is not None and own.status.holder != holder:
+        raise TakenOver(f"the link {plan.link!r} has epoch {own.status.epoch} and is {own.status.state.value}")
+    return TakenLink(writer, at_target, own)
+
+
+async def check_open(plan: MirrorPlan, source: ClusterClient, target: ClusterClient) -> None:
+    """Look whether the link may be opened, and disturb no one. Raises `LinkRefused`, `LinkBroken`, `ClusterRefused`."""
+    own = (await read_links(target, waits=False)).get(plan.link, KeptLink())
+    other = (await read_links(source, waits=False)).get(plan.link, KeptLink())
+    opening_epoch(plan.link, own.status, other.status)
+
+
+async def open_link(
+    plan: MirrorPlan, source: ClusterClient, target: ClusterClient, holder: str, *, again: bool = False
+) -> OpenLink:
+    """Take the link and return it open. Raises `LinkRefused`, `TakenOver`, `LinkBroken` and `ClusterRefused`."""
+    taken = await take_link(plan, target, holder, again=again)
+    at_source = await read_links(source)
+    other = at_source.get(plan.link, KeptLink())
+    epoch = opening_epoch(plan.link, taken.own.status, other.status)
+    opened = await begin_link(plan, source, target, taken, LinkStatus(epoch, LinkStage.OPEN, holder))
+    try:
+        # Two directions that open at once each see the other here, since each was written before it looks.
+        at_source = await read_links(source)
+        opening_epoch(plan.link, taken.own.status, at_source.get(plan.link, KeptLink()).status)
+        _check_owners(plan, opened.counts, at_source, {})
+    except LinkRefused:
+        await opened.writer.commit_status([encode_status(plan.link, taken.own.status)])
+        raise
+    return opened
+
+
+async def begin_link(
+    plan: MirrorPlan, source: ClusterClient, target: ClusterClient, taken: TakenLink, status: LinkStatus
+) -> OpenLink:
+    """Shape the target's topics, and write the status with where each new partition begins.
+
+    Raises `LinkRefused`, `LinkBroken` and `ClusterRefused`.
+    """
+    at_source = await read_links(source)
+    other = at_source.get(plan.link, KeptLink())
+    counts = {name: count for name, count in source.partition_counts().items() if plan.copies_topic(name)}
+    _check_owners(plan, counts, at_source, taken.at_target)
+    beginning = _Beginning(plan, source, target, taken.own, other)
+    records = await beginning.begin_partitions(counts, status.epoch)
+    known = taken.own.status.topics if taken.own.status else ()
+    status = attrs.evolve(status, topics=tuple(sorted({*known, *counts})))
+    await taken.writer.commit_status([encode_status(plan.link, status), *records])
+    return OpenLink(taken.writer, MirrorCore(status.epoch, beginning.read_begun(counts)), status, counts)
+
+
+def _check_owners(
+    plan: MirrorPlan, topics: Iterable[str], at_source: Mapping[str, KeptLink], at_target: Mapping[str, KeptLink]
+) -> None:
+    def statuses(links: Mapping[str, KeptLink]) -> dict[str, LinkStatus]:
+        return {name: each.status for name, each in links.items() if each.status is not None}
+
+    check_ownership(plan.link, topics, statuses(at_source), statuses(at_target))
+
+
+def _partitions(counts: Mapping[str, int]) -> list[Partition]:
+    return [(name, number) for name, count in sorted(counts.items()) for number in range(count)]
+
+
+@attrs.frozen
+class _Beginning:
+    """The partitions of one direction as an epoch finds them."""
+
+    plan: MirrorPlan
+    source: ClusterClient
+    target: ClusterClient
+    own: KeptLink
+    other: KeptLink
+
+    async def begin_partitions(self, counts: Mapping[str, int], epoch: int) -> list[KeyAndValue]:
+        """Shape the topics. Returns the records of partitions that this epoch begins, and keeps their points."""
+        turns = self.own.status is None or self.own.status.state is LinkStage.CUT
+        await self.target.refresh()
+        present = set(self.target.partition_counts())
+        forms = await read_forms(self.source, counts)
+        returns = turns and self.other.status is not None
+        back = {at for at in _partitions(counts) if returns and at in self.other.points and at[0] in present}
+        diverged = await self._find_diverged(sorted(back))
+        if diverged and self.plan.diverged is DivergedTail.RECREATE:
+            gone = {topic for topic, _ in diverged}
+            await delete_topics(self.target, gone)
+            back = {at for at in back if at[0] not in gone}
+        await shape_topics(self.target, forms)
+        begun = [at for at in _partitions(counts) if turns or self.own.position(at) is None]
+        at_source, at_target = await read_ends(self.source, begun), await read_ends(self.target, begun)
+        records: list[KeyAndValue] = []
+        for at in begun:
+            if at in back:
+                point = point_of_return(epoch, self.other, at, at_target[at].end if at in diverged else None)
+            elif at_target[at].end:
+                raise LinkRefused(
+                    f"topic {at[0]} of the target holds records that are not of this link; nothing was copied; "
+                    "delete it there if no one needs it, or leave it out by --topics"
+                )
+            else:
+                point = fresh_point(epoch, at_source[at].start)
+            self.own.points.setdefault(at, []).append(point)
+            records.append(encode_point(self.plan.link, at, point))
+        return records
+
+    def read_begun(self, counts: Mapping[str, int]) -> dict[Partition, tuple[int, OffsetMap]]:
+        """Returns position and map of each partition."""
+        found: dict[Partition, tuple[int, OffsetMap]] = {}
+        for at in _partitions(counts):
+            position = self.own.position(at)
+            assert position is not None, "every partition was begun"
+            found[at] = position, map_of(at, self.own, self.other)
+        return found
+
+    async def _find_diverged(self, back: Sequence[Partition]) -> set[Partition]:
+        """Returns the partitions of the target whose ends are not what was copied from there.
+
+        Raises `LinkRefused` unless the plan states what to do about them.
+        """
+        diverged: set[Partition] = set()
+        ends = await read_ends(self.target, back)
+        for at in back:
+            position = self.other.position(at)
+            assert position is not None, "a partition that was begun has a position"
+            lacks = ends[at].end < position
+            extra = 0 if lacks else await count_records(self.target, at, position, ends[at].end)
+            if not lacks and not extra:
+                continue
+            diverged.add(at)
+            name = f"{at[0]}-{at[1]}"
+            if lacks and self.plan.diverged is not DivergedTail.RECREATE:
+                raise LinkRefused(
+                    f"{name} of the target ends at {ends[at].end}, before {position} that was copied from there: it lost "
+                    "records that the source has; nothing was copied; let the mirror make the topic again by "
+                    "--diverged recreate"
+                )
+            if self.plan.diverged is DivergedTail.REFUSE:
+                raise LinkRefused(
+                    f"{name} of the target holds {extra} records from offset {position} on that the switch left behind; "
+                    "nothing was copied; read them first if you need them; then leave them where they are by --diverged "
+                    "keep, or delete them with the topic, which is then copied again, by --diverged recreate"
+                )
+        return diverged

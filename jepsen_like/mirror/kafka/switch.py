@@ -1,0 +1,224 @@
+"""`run_switch`: fences a link, copies its tail or gives it up, cuts the link, and states what was lost."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+import trio
+
+from jepsen_like.mirror.kafka.client import ClusterClient, ClusterRefused, LinkBroken, ProducerFenced
+from jepsen_like.mirror.kafka.opening import OpenLink, TakenOver, begin_link, fresh_holder, take_link
+from jepsen_like.mirror.kafka.reading import count_records, read_ends, read_links
+from jepsen_like.mirror.kafka.session import Session, TopicsChanged
+from jepsen_like.mirror.kept import KeptLink, Partition, encode_status
+from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, switching_epoch
+from jepsen_like.mirror.plan import MirrorPlan, Tell
+
+WAIT_S: Final = 30.0
+RETRY_S: Final = 0.3
+DECIDES_WITHIN_S: Final = 60.0
+COUNTS_WITHIN_S: Final = 10.0
+
+
+@attrs.frozen
+class SwitchPlan:
+    """A switch from the source of a mirror to its target."""
+
+    mirror: MirrorPlan
+    wait_s: float = WAIT_S
+    gives_up: bool = False
+    fences: bool = True
+
+
+@attrs.frozen
+class LeftBehind:
+    """One partition after the switch: what the target has, and what only the source has."""
+
+    partition: Partition
+    copied_to: int
+    source_end: int | None
+    lost: int | None
+    """The records that were acknowledged and not copied; None if the source does not answer."""
+
+    def row(self) -> dict[str, Any]:
+        """Returns it as a row of a table."""
+        return {
+            "topic": self.partition[0],
+            "partition": self.partition[1],
+            "copied_to": self.copied_to,
+            "source_end": self.source_end,
+            "lost": self.lost,
+        }
+
+
+@attrs.frozen
+class Switched:
+    """The end of a switch."""
+
+    epoch: int
+    left: tuple[LeftBehind, ...]
+    duration_s: float
+
+    @property
+    def lost(self) -> int | None:
+        """The records that were lost; None if a part is unknown."""
+        known = [each.lost for each in self.left if each.lost is not None]
+        return sum(known) if len(known) == len(self.left) else None
+
+
+class NotSwitched(Exception):
+    """Clients certainly must stay at the source; the text states why, and what to do."""
+
+
+class PerhapsSwitched(Exception):
+    """The cut was asked for and its outcome is unknown; the text states what to do."""
+
+
+async def run_switch(plan: SwitchPlan, tell: Tell) -> Switched:
+    """Switch. Raises `NotSwitched` and `PerhapsSwitched`."""
+    async with ClusterClient(plan.mirror.source) as source, ClusterClient(plan.mirror.target) as target:
+        began = time.monotonic()
+        if not plan.fences:
+            left = await _look_only(plan, source, target)
+            return Switched(left[0], left[1], time.monotonic() - began)
+        switch = _Switch(plan, source, target, tell)
+        epoch, own = await switch.carry_out()
+        return Switched(epoch, await find_left(source, own), time.monotonic() - began)
+
+
+async def _look_only(
+    plan: SwitchPlan, source: ClusterClient, target: ClusterClient
+) -> tuple[int, tuple[LeftBehind, ...]]:
+    try:
+        own = (await read_links(target)).get(plan.mirror.link, KeptLink())
+    except (LinkBroken, ClusterRefused) as error:
+        raise NotSwitched(f"the target does not answer ({error}); nothing was changed") from None
+    if own.status is None:
+        raise NotSwitched(f"the target knows no link {plan.mirror.link!r}; nothing was changed")
+    return own.status.epoch, await find_left(source, own)
+
+
+async def find_left(source: ClusterClient, own: KeptLink) -> tuple[LeftBehind, ...]:
+    """Returns what each partition of the source holds that was not copied; unknown where it does not answer."""
+    positions = {at: position for at in own.points if (position := own.position(at)) is not None}
+    lost: dict[Partition, tuple[int, int]] = {}
+    with trio.move_on_after(COUNTS_WITHIN_S):
+        for at, position in positions.items():
+            try:
+                await source.refresh()
+                end = (await read_ends(source, [at]))[at].end
+                lost[at] = end, await count_records(source, at, position, end)
+            except (LinkBroken, ClusterRefused):
+                continue
+    return tuple(LeftBehind(at, position, *lost.get(at, (None, None))) for at, position in sorted(positions.items()))
+
+
+@attrs.define
+class _Switch:
+    plan: SwitchPlan
+    source: ClusterClient
+    target: ClusterClient
+    tell: Tell
+    holder: str = attrs.field(factory=fresh_holder)
+    _asks_to_cut: bool = False
+    _has_fenced: bool = False
+
+    async def carry_out(self) -> tuple[int, KeptLink]:
+        """Returns the epoch of the cut and what the target keeps. Raises `NotSwitched` and `PerhapsSwitched`."""
+        is_copied, complaint = await self._copy_tail()
+        if not is_copied and not self.plan.gives_up:
+            if not self._has_fenced:
+                raise NotSwitched(
+                    f"the clusters were not reached within {self.plan.wait_s:g} s ({complaint}); nothing was "
+                    "changed; if the source is gone, repeat with --give-up"
+                )
+            await self._settle(LinkStage.OPEN)
+            raise NotSwitched(
+                f"the tail was not copied within {self.plan.wait_s:g} s ({complaint}); the link is open again and clients stay "
+                "at the source; start the mirror again, stop the source's writers and repeat with a longer --wait, or, if "
+                "the source is gone, with --give-up"
+            )
+        return await self._settle(LinkStage.CUT)
+
+    async def _copy_tail(self) -> tuple[bool, str]:
+        """Copy what is left. Returns whether all is copied, and the newest reason why not."""
+        complaint, copied = "the source goes on", False
+        with trio.move_on_after(self.plan.wait_s):
+            while not copied:
+                session: Session | None = None
+                try:
+                    link = await self._begin()
+                    session = Session(self.plan.mirror, self.source, self.target, link, self.tell)
+                    await session.run(until_caught_up=True)
+                    copied = session.is_caught_up
+                except (LinkBroken, ProducerFenced) as error:
+                    complaint = str(error)
+                    await trio.sleep(RETRY_S)
+                except TopicsChanged:
+                    pass
+                except (ClusterRefused, LinkRefused) as error:
+                    complaint = str(error)
+                    if isinstance(error, LinkRefused) or not self.plan.gives_up:
+                        raise NotSwitched(str(error)) from None
+                    break
+                finally:
+                    if session is not None:
+                        complaint = session.complaint or complaint
+                        self.tell(session.progress())
+        return copied, complaint
+
+    async def _begin(self) -> OpenLink:
+        """Take the link, note that a switch is under way, so that no mirror takes it again, and open it for copying."""
+        taken = await take_link(self.plan.mirror, self.target, self.holder, again=False)
+        status = self._status(taken.own, LinkStage.SWITCHING)
+        await taken.writer.commit_status([encode_status(self.plan.mirror.link, status)])
+        self._has_fenced = True
+        self.tell({"event": "fenced", "link": self.plan.mirror.link, "epoch": status.epoch})
+        taken.own.status = status
+        await self.source.refresh()
+        return await begin_link(self.plan.mirror, self.source, self.target, taken, status)
+
+    def _status(self, own: KeptLink, state: LinkStage) -> LinkStatus:
+        epoch = switching_epoch(self.plan.mirror.link, own.status)
+        return LinkStatus(epoch, state, self.holder, own.status.topics if own.status else ())
+
+    async def _settle(self, state: LinkStage) -> tuple[int, KeptLink]:
+        """Write the last status, which ends the switch."""
+        complaint = ""
+        with trio.move_on_after(DECIDES_WITHIN_S):
+            while True:
+                try:
+                    taken = await take_link(self.plan.mirror, self.target, self.holder, again=False)
+                    if taken.own.status is not None and taken.own.status == attrs.evolve(
+                        taken.own.status, state=state, holder=self.holder
+                    ):
+                        return taken.own.status.epoch, taken.own
+                    status = self._status(taken.own, state)
+                    self._asks_to_cut = True
+                    await taken.writer.commit_status([encode_status(self.plan.mirror.link, status)])
+                    return status.epoch, taken.own
+                except LinkRefused as error:
+                    raise NotSwitched(str(error)) from None
+                except (LinkBroken, ProducerFenced, ClusterRefused, TakenOver) as error:
+                    complaint = str(error)
+                    await trio.sleep(RETRY_S)
+        if self._asks_to_cut:
+            raise PerhapsSwitched(
+                f"the target does not answer ({complaint}); the link may be cut; repeat the same command"
+            )
+        raise NotSwitched(
+            f"the target does not answer ({complaint}); clients stay where they are; repeat the same command"
+        )
+
+
+def row_of_end(switched: Switched, link: str) -> Mapping[str, Any]:
+    """Returns the last object that a program reads."""
+    return {
+        "event": "switched",
+        "link": link,
+        "epoch": switched.epoch,
+        "lost": switched.lost,
+        "unknown": switched.lost is None,
+        "duration_s": round(switched.duration_s, 3),
+    }

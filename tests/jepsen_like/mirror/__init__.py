@@ -1,0 +1,1 @@
+"""The mirror: its decider, its map of offsets, and what happens between two clusters."""

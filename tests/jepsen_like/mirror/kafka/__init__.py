@@ -1,0 +1,1 @@
+"""The mirror between Kafka clusters: its batches, and real brokers."""
