@@ -237,6 +237,17 @@ def weigh_claims(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def hold_capacity(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of capacity: of its plan, its figures, and the lines that limit brokers."""
+    return _failing(
+        "capacity",
+        "tests/jepsen_like/capacity",
+        "tests/jepsen_like/cluster/test_line.py",
+        "tests/jepsen_like/systems/kafka/test_promises.py",
+        "tests/jepsen_like/systems/kafka/test_paced_sender.py",
+    )
+
+
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
@@ -505,6 +516,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "worth": weigh_claims,
+    "capacity": hold_capacity,
     "access": authorize,
     "answers": answer_clients,
     "full-disks": fill_disks,
