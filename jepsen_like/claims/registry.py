@@ -5,6 +5,7 @@ from typing import Final
 
 from jepsen_like.claims.experiment import Experiment
 from jepsen_like.claims.experiments import (
+    cities,
     modes,
     question_rocketmq,
     raft_elections,
@@ -25,6 +26,7 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *rocketmq_consumers.EXPERIMENTS,
     *rocketmq_names.EXPERIMENTS,
     *modes.EXPERIMENTS,
+    *cities.EXPERIMENTS,
     *question_rocketmq.EXPERIMENTS,
 )
 
