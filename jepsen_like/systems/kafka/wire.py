@@ -55,7 +55,7 @@ async def ask(
                 if login is not None:
                     await log_in(stream, login)
                 is_asked = True
-                return await _converse(stream, api, version, body)
+                return await converse(stream, api, version, body)
     except trio.TooSlowError:
         kind = NoAnswer if is_asked else NotAsked
         raise kind(f"no answer to {api.name} within {within_s:g} s") from None
@@ -70,14 +70,14 @@ async def ask(
 
 async def log_in(stream: Stream, login: Login) -> None:
     """Shows a broker who asks. Raises `LoginRefused`, `NoAnswer`, and the errors of streams and of malformed messages."""
-    handshake = await _converse(stream, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=login.mechanism))
+    handshake = await converse(stream, SASL_HANDSHAKE, 1, SaslHandshakeRequest(mechanism=login.mechanism))
     if handshake.error_code:
         offered = ", ".join(handshake.mechanisms) or "none on this listener"
         raise LoginRefused(f"the broker does not serve {login.mechanism}; its mechanisms: {offered}")
     steps = steps_of(login)
     message = next(steps)
     while True:
-        answer = await _converse(stream, SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=message))
+        answer = await converse(stream, SASL_AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=message))
         if answer.error_code:
             raise LoginRefused(f"the broker refuses {login.username}: {answer.error_message}")
         try:
@@ -86,7 +86,7 @@ async def log_in(stream: Stream, login: Login) -> None:
             return
 
 
-async def _converse(stream: Stream, api: Api[Any, Any], version: int, body: Any) -> Any:
+async def converse(stream: Stream, api: Api[Any, Any], version: int, body: Any) -> Any:
     """Returns the response to a request. Raises `NoAnswer`, and the errors of streams and of malformed messages."""
     frame = api.encode_request(RequestHeader(api.key, version, CORRELATION, CLIENT_ID), body)
     await stream.send_all(b"".join(frame))

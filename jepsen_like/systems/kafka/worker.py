@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from jepsen_like.systems.kafka.keyed_sender import KeyedSender
 from jepsen_like.systems.kafka.member import MemberWorker
-from jepsen_like.systems.kafka.paced_sender import PacedSender
 from jepsen_like.systems.kafka.reader import Reader
 from jepsen_like.systems.kafka.scanner import Scanner
 from jepsen_like.systems.kafka.sender import Sender
@@ -14,7 +13,6 @@ from jepsen_like.systems.kafka.worker_plan import (
     FEEDER,
     KEYED_SENDER,
     MEMBER,
-    PACED_SENDER,
     READER,
     SCANNER,
     SENDER,
@@ -33,7 +31,6 @@ ROLES: Mapping[str, type[Sender | Reader | MemberWorker | Transactor | StableRea
     STABLE_READER: StableReader,
     KEYED_SENDER: KeyedSender,
     SCANNER: Scanner,
-    PACED_SENDER: PacedSender,
 }
 
 
