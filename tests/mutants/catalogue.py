@@ -6,7 +6,6 @@ from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.answer_bugs import ANSWER_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.budget_bugs import BUDGET_BUGS
-from tests.mutants.capacity_bugs import CAPACITY_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.compaction_judge_bugs import COMPACTION_JUDGE_BUGS
 from tests.mutants.driver_bugs import DRIVERS
@@ -23,6 +22,7 @@ from tests.mutants.member_bugs import MEMBER_BUGS
 from tests.mutants.mirror_judge_bugs import MIRROR_JUDGE_BUGS
 from tests.mutants.mutant import Edit, Mutant, plant
 from tests.mutants.operator_bugs import OPERATOR_BUGS
+from tests.mutants.recording_bugs import RECORDING_BUGS
 from tests.mutants.rocketmq_bugs import ROCKETMQ_BUGS
 from tests.mutants.rocketmq_group_bugs import ROCKETMQ_GROUP_BUGS
 from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
@@ -643,7 +643,7 @@ ALL: Sequence[Mutant] = (
     *TRUST_BUGS,
     *ZONE_BUGS,
     *WORTH_BUGS,
-    *CAPACITY_BUGS,
+    *RECORDING_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
     *BUDGET_BUGS,

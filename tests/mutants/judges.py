@@ -237,14 +237,15 @@ def weigh_claims(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
-def hold_capacity(mutant: Mutant, seeds: range) -> Judgement:
-    """Runs the tests of capacity: of its plan, its figures, and the lines that limit brokers."""
+def measure_recordings(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of figures that experiments take of their own recordings."""
     return _failing(
-        "capacity",
-        "tests/jepsen_like/capacity",
-        "tests/jepsen_like/cluster/test_line.py",
-        "tests/jepsen_like/systems/kafka/test_promises.py",
-        "tests/jepsen_like/systems/kafka/test_paced_sender.py",
+        "recordings",
+        "tests/jepsen_like/claims/test_kafka_verdicts.py",
+        "tests/jepsen_like/claims/test_recordings.py::test_what_the_final_logs_lack_is_counted_by_what_its_client_was_told",
+        "tests/jepsen_like/claims/test_recordings.py::test_times_are_those_of_acknowledgements",
+        "tests/jepsen_like/claims/test_recordings.py::test_a_request_counts_in_the_time_in_which_it_began_and_ended",
+        "tests/jepsen_like/claims/test_recordings.py::test_partitions_pause_apart",
     )
 
 
@@ -516,7 +517,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "worth": weigh_claims,
-    "capacity": hold_capacity,
+    "recordings": measure_recordings,
     "access": authorize,
     "answers": answer_clients,
     "full-disks": fill_disks,
