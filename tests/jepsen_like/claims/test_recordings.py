@@ -94,7 +94,7 @@ def write(history: HistoryWriter, value: int, outcome: Outcome, **fields: int) -
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> KeptRecording:
+def hand_written(tmp_path: Path) -> KeptRecording:
     """Two acknowledged records of which one is lost, two that no answer was asked for, one unknown, one refused."""
     desk = ClaimDesk(tmp_path, Engine.LOCAL, LocalEngine())
     directory = desk.new_directory("by hand")
@@ -123,26 +123,26 @@ def kept(tmp_path: Path) -> KeptRecording:
     return judge(desk, recording)
 
 
-def test_what_the_final_logs_lack_is_counted_by_what_its_client_was_told(kept: KeptRecording) -> None:
-    assert (kept.acked, kept.lost) == (3, 1)  # 2 was acknowledged
-    assert kept.unseen == 1  # 4: nothing was asked; 3 is there
-    assert kept.missing == 4  # 2, 4, 5 and 6
+def test_what_the_final_logs_lack_is_counted_by_what_its_client_was_told(hand_written: KeptRecording) -> None:
+    assert (hand_written.acked, hand_written.lost) == (3, 1)  # 2 was acknowledged
+    assert hand_written.unseen == 1  # 4: nothing was asked; 3 is there
+    assert hand_written.missing == 4  # 2, 4, 5 and 6
 
 
-def test_times_are_those_of_acknowledgements(kept: KeptRecording) -> None:
-    assert kept.rto_s(START + SECOND // 2) == pytest.approx(0.108)
-    assert kept.rto_s(START + SECOND) == math.inf
-    assert kept.rto_s(START + 10**6) == pytest.approx(0.103)  # the first answer is to an older request
-    assert kept.gap_s(START, START + SECOND) == pytest.approx(0.504)
-    assert kept.p50_ms(START, START + SECOND) == 4
-    assert kept.p50_ms(START + 2 * SECOND, START + 3 * SECOND) == math.inf
+def test_times_are_those_of_acknowledgements(hand_written: KeptRecording) -> None:
+    assert hand_written.rto_s(START + SECOND // 2) == pytest.approx(0.108)
+    assert hand_written.rto_s(START + SECOND) == math.inf
+    assert hand_written.rto_s(START + 10**6) == pytest.approx(0.103)  # the first answer is to an older request
+    assert hand_written.gap_s(START, START + SECOND) == pytest.approx(0.504)
+    assert hand_written.p50_ms(START, START + SECOND) == 4
+    assert hand_written.p50_ms(START + 2 * SECOND, START + 3 * SECOND) == math.inf
 
 
-def test_a_request_counts_in_the_time_in_which_it_began_and_ended(kept: KeptRecording) -> None:
-    assert kept.acked_between(START + 50 * 10**6, START + SECOND) == 2
-    assert kept.acked_between(START + 50 * 10**6, START + 102 * 10**6) == 0  # it ended later
-    assert kept.refused_between(START, START + SECOND) == 1
-    assert kept.rate_s(START, START + SECOND) == 3
+def test_a_request_counts_in_the_time_in_which_it_began_and_ended(hand_written: KeptRecording) -> None:
+    assert hand_written.acked_between(START + 50 * 10**6, START + SECOND) == 2
+    assert hand_written.acked_between(START + 50 * 10**6, START + 102 * 10**6) == 0  # it ended later
+    assert hand_written.refused_between(START, START + SECOND) == 1
+    assert hand_written.rate_s(START, START + SECOND) == 3
 
 
 def test_partitions_pause_apart(tmp_path: Path) -> None:

@@ -1,1 +1,0 @@
-"""Capacity: its plan, its figures, and one trial on real brokers."""
