@@ -90,6 +90,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "sim": LazyCommand("jepsen_like.simulation.command:sim", "Simulate many seeds; stop at the first violation."),
     "replay": LazyCommand("jepsen_like.simulation.command:replay", "Replay one simulated seed, one line per event."),
     "bench": LazyCommand("jepsen_like.bench.command:bench", "Measure the log and compare it with other systems."),
+    "capacity": LazyCommand(
+        "jepsen_like.capacity.command:capacity", "Show how many brokers survive the loss of a zone without an overload."
+    ),
     "proxy": LazyCommand("jepsen_like.operate.proxy:proxy", "Stand before a Kafka cluster and choose its answers."),
     "mirror": LazyCommand("jepsen_like.mirror.command:mirror", "Copy topics and offsets to another Kafka cluster."),
     "switch": LazyCommand("jepsen_like.mirror.command:switch", "Move clients from a cluster to its mirror, or back."),

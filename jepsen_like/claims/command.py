@@ -22,7 +22,7 @@ from jepsen_like.claims.catalogue import catalogue
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, Experiment
 from jepsen_like.claims.judgement import Worth
 from jepsen_like.claims.registry import experiments_of
-from jepsen_like.claims.results import ExperimentOutcome, judge_claims, last_rows
+from jepsen_like.claims.results import ExperimentOutcome, join_outcomes, judge_claims, last_rows
 from jepsen_like.cli import ExitStatus
 from jepsen_like.report.claims import CLAIMS, render_claims
 from jepsen_like.run.command import QUICK_HELP, RUNS, engine_for, new_run_directory, write_json
@@ -139,12 +139,39 @@ def run(*, ids: tuple[str, ...], everything: bool, seed: int, out: Path, quick: 
     except KeyboardInterrupt:
         is_interrupted = True
     told |= _tell(chosen, outcomes, time.monotonic() - began)
+    status = finish(told, directory, as_json=as_json)
+    return ExitStatus.INTERRUPTED if is_interrupted else status
+
+
+@claims.command("judge")
+@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
+@directory_option("--out", RUNS, "Directory in which the directory of the page is made.")
+@click.option("--json", "as_json", is_flag=True, help="Print claims.json as one line, last on stdout.")
+def judge_again(*, directories: tuple[Path, ...], out: Path, as_json: bool) -> ExitStatus:
+    """Judge recorded figures again, of all results in DIRECTORIES together; of an experiment in several the last one counts.
+
+    Nothing is run. Exit status as of `run`.
+    """
+    place = new_run_directory(out, SEED)
+    outcomes, documents = join_outcomes(directories, place)
+    last = documents[-1]
+    told: dict[str, Any] = {
+        "command": " && ".join(dict.fromkeys(document["command"] for document in documents)),
+        "machine": last["machine"],
+        "quick": any(document["quick"] for document in documents),
+        "seed": last["seed"],
+        **_tell(tuple(catalogue()), outcomes, sum(outcome.seconds for outcome in outcomes)),
+    }
+    return finish(told, place, as_json=as_json)
+
+
+def finish(told: dict[str, Any], directory: Path, *, as_json: bool) -> ExitStatus:
+    """Write the file and the page, and print what came of each claim."""
     write_json(directory / CLAIMS, told)
-    page = render_claims(directory)
-    _print(told["claims"], page, as_json=as_json)
+    _print(told["claims"], render_claims(directory), as_json=as_json)
     if as_json:
         click.echo(json.dumps(told, separators=(",", ":")))
-    return ExitStatus.INTERRUPTED if is_interrupted else status_of(told["claims"])
+    return status_of(told["claims"])
 
 
 def _command_of(ids: Sequence[str], seed: int, *, quick: bool) -> str:

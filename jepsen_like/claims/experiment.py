@@ -5,7 +5,10 @@ A run that is planned twice is carried out once, so that experiments share clust
 """
 
 import itertools
+import json
 import math
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +31,7 @@ from jepsen_like.run.exercise import RunPlan
 RATE: Final = 200.0
 CONCURRENCY: Final = 8
 DURATION_S: Final = 6.0
+COMMAND_WITHIN_S: Final = 900.0
 DOUBT: Final = "fault "
 """An undecided run that begins a reason with this has done something else than it was to do."""
 
@@ -115,6 +119,7 @@ class ClaimDesk:
     tables: list[dict[str, Any]] = attrs.field(factory=list)
     """Of the experiment under way: what its own page shows."""
     _made: dict[RunPlan, DoneRun | DidNotRun] = attrs.field(factory=dict)
+    _commands: dict[tuple[str, ...], tuple[Path, list[dict[str, Any]]]] = attrs.field(factory=dict)
 
     def run(self, name: str, plan: RunPlan) -> DoneRun:
         """Carry a plan out, once; `name` is what people read. Raises `DidNotRun`, and `KeyboardInterrupt`."""
@@ -150,6 +155,29 @@ class ClaimDesk:
             return DidNotRun(f"{name} ({directory.name}) broke a promise: {broken[0] if broken else 'see its report'}")
         return DoneRun(directory.name, directory, plan, results)
 
+    def command(self, name: str, *words: str) -> tuple[Path, list[dict[str, Any]]]:
+        """Carry another command of quorumlog out, once, which takes `--out` and prints JSON.
+
+        Returns its directory and the objects that it printed. Raises `DidNotRun` if it printed none.
+        """
+        if words not in self._commands:
+            began = time.monotonic()
+            self._commands[words] = self._command(name, words)
+            self.say(f"    {name}: quorumlog {' '.join(words)}   {time.monotonic() - began:.0f} s")
+        return self._commands[words]
+
+    def _command(self, name: str, words: Sequence[str]) -> tuple[Path, list[dict[str, Any]]]:
+        directory = self.new_directory(name)
+        argv = [sys.executable, "-m", "jepsen_like.cli", *words, "--json", "--out", str(directory)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=COMMAND_WITHIN_S)
+        (directory / "stderr").write_text(done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        if not rows:
+            told = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
+            raise DidNotRun(f"{name}: {told[-1]}")
+        made = sorted(each for each in directory.iterdir() if each.is_dir() and not each.is_symlink())
+        return (made[-1] if made else directory), rows
+
     def new_directory(self, name: str) -> Path:
         """Make a directory among the results, for a run or for what stands for one."""
         number = sum(1 for each in self.directory.iterdir() if each.is_dir()) + 1
@@ -160,7 +188,9 @@ class ClaimDesk:
 
     def measure(self, name: str, value: Value, unit: str = "", *runs: "DoneRun | Path") -> None:
         """Note a figure, and the runs that it comes from."""
-        places = tuple(run.place if isinstance(run, DoneRun) else run.name for run in runs)
+        places = tuple(
+            run.place if isinstance(run, DoneRun) else run.relative_to(self.directory).as_posix() for run in runs
+        )
         assert name not in self.figures, name
         self.figures[name] = Figure(name=name, value=value, unit=unit, runs=places)
 

@@ -5,6 +5,7 @@ from typing import Final
 
 from jepsen_like.claims.experiment import Experiment
 from jepsen_like.claims.experiments import (
+    cities,
     kafka_acks,
     kafka_isr,
     modes,
@@ -27,6 +28,7 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *rocketmq_consumers.EXPERIMENTS,
     *rocketmq_names.EXPERIMENTS,
     *modes.EXPERIMENTS,
+    *cities.EXPERIMENTS,
     *question_rocketmq.EXPERIMENTS,
     *kafka_acks.EXPERIMENTS,
     *kafka_isr.EXPERIMENTS,

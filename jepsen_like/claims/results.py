@@ -5,6 +5,7 @@ The file is made of plain values alone, so that pages, documents and a later lis
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -13,9 +14,12 @@ import attrs
 
 from jepsen_like.claims.catalogue import Claim, catalogue
 from jepsen_like.claims.experiment import Experiment
-from jepsen_like.claims.judgement import Comparison, Expect, Figure, Judgement, Worth, judge
+from jepsen_like.claims.judgement import NEVER, Comparison, Expect, Figure, Judgement, Worth, judge
+from jepsen_like.claims.registry import EXPERIMENTS
 from jepsen_like.report.claims import CLAIMS
+from jepsen_like.report.findings import read_told
 
+NEVER_WORD: Final = "never"
 COMMITTED: Final = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / CLAIMS
 
 
@@ -38,9 +42,36 @@ class ExperimentOutcome:
             "claims": list(self.experiment.claims),
             "seconds": round(self.seconds, 1),
             "reason": self.reason,
-            "figures": {name: _value(figure) for name, figure in self.figures.items()},
+            "figures": {
+                name: {"value": _value(figure), "unit": figure.unit, "runs": list(figure.runs)}
+                for name, figure in self.figures.items()
+            },
             "tables": list(self.tables),
         }
+
+    @classmethod
+    def of_json(cls, experiment: Experiment, row: Mapping[str, Any], runs_in: str = "") -> "ExperimentOutcome":
+        """Returns what claims.json has of an experiment; `runs_in` leads to its directory from where the runs are asked for."""
+
+        def place(run: str) -> str:
+            return str(Path(runs_in, run)) if run else ""
+
+        figures = {
+            name: Figure(
+                name=name,
+                value=NEVER if each["value"] == NEVER_WORD else each["value"],
+                unit=each["unit"],
+                runs=tuple(map(place, each["runs"])),
+            )
+            for name, each in row["figures"].items()
+        }
+        tables = [
+            table
+            if "rows" not in table
+            else {**table, "rows": [[{**cell, "run": place(cell["run"])} for cell in row] for row in table["rows"]]}
+            for table in row["tables"]
+        ]
+        return cls(experiment=experiment, figures=figures, tables=tables, seconds=row["seconds"], reason=row["reason"])
 
 
 def _value(figure: Figure) -> float | str:
@@ -114,6 +145,22 @@ def _figure_row(one: Comparison) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------- what is known from before
+
+
+def join_outcomes(directories: Iterable[Path], seen_from: Path) -> tuple[list[ExperimentOutcome], list[dict[str, Any]]]:
+    """Returns the last outcome of each experiment in the results of these directories, in order, and the documents themselves.
+
+    Runs are named as they are found from `seen_from`. Raises `UnreadableRun` for a directory without results.
+    """
+    documents = [(directory, read_told(directory / CLAIMS)) for directory in directories]
+    last: dict[str, ExperimentOutcome] = {}
+    for directory, told in documents:
+        rows = {row["name"]: row for row in told["experiments"]}
+        for experiment in EXPERIMENTS:
+            if experiment.name in rows:
+                runs_in = os.path.relpath(directory.resolve(), seen_from.resolve())
+                last[experiment.name] = ExperimentOutcome.of_json(experiment, rows[experiment.name], runs_in)
+    return [last[each.name] for each in EXPERIMENTS if each.name in last], [told for _, told in documents]
 
 
 def last_rows(out: Path) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 import trio
 
-from jepsen_like.cluster.fault_proxy import Line, Link, Way
+from jepsen_like.cluster.fault_proxy import Link, Way
+from jepsen_like.cluster.line import Line
 from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.port.wires import CLEAR, CLIENTS, Address, Condition, Evidence, Pair, Route
@@ -84,7 +85,7 @@ class FaultNetwork:
     def lay(self, routes: Iterable[Route]) -> None:
         """Let these ways lead over lines, for good."""
         for route in routes:
-            line = Line(route.delay_s, route.bytes_per_s)
+            line = Line(route.delay_s, route.bytes_per_s, route.requests_per_s)
             for pair in route.ways:
                 for way in self._carriers(pair):
                     way.lay(line)

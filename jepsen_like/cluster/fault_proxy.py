@@ -35,6 +35,7 @@ from collections.abc import Callable
 import attrs
 import trio
 
+from jepsen_like.cluster.line import FrameCount, Line
 from jepsen_like.cluster.poller import BROKEN, READABLE, RECEIVE_BYTES, WRITABLE, Poller
 from jepsen_like.cluster.ports import LOOPBACK, listen_at
 from jepsen_like.port.wires import CLEAR, Address, Condition
@@ -48,23 +49,6 @@ HELD_BYTES_MIN = 16 * 1024
 """A throttled way takes so much time's worth of bytes at once, and holds so much per connection, but not less."""
 BACKLOG = 256
 LINGER_RESET = struct.pack("ii", 1, 0)
-
-
-@attrs.define(eq=False)
-class Line:
-    """A line that several ways lead over: they share its bandwidth."""
-
-    delay_s: float = 0.0
-    bytes_per_s: float = 0.0
-    free_s: float = 0.0
-    """The time at which it has room for the next byte."""
-
-    def due(self, now: float, count: int) -> float:
-        """Returns the time at which a chunk that comes now has passed its narrowest place."""
-        if self.bytes_per_s:
-            self.free_s = max(self.free_s, now) + count / self.bytes_per_s
-            return self.free_s
-        return now
 
 
 @attrs.define(eq=False)
@@ -89,33 +73,38 @@ class Way:
     held_bytes: int = 0
     most_held_bytes: int = 0
     refused: int = 0
-    line: Line | None = None
-    """The line that it always leads over, if any."""
+    lines: tuple[Line, ...] = ()
+    """The lines that it always leads over, one after the other."""
 
     def lay(self, line: Line) -> None:
-        """Lead over this line from now on."""
-        self.line = line
+        """Lead over this line, too, from now on."""
+        self.lines += (line,)
         self.impose(self.condition)
+
+    @property
+    def counts_requests(self) -> bool:
+        """Returns True if a line takes a number of requests a second."""
+        return any(line.requests_per_s for line in self.lines)
 
     def impose(self, condition: Condition) -> None:
         """Be so from now on. The link has to be told: `Link.refresh`."""
         self.condition = condition
         self.is_mute = condition.is_cut or condition.is_swallowing
-        self.is_late = condition.is_late or self.line is not None
+        self.is_late = condition.is_late or bool(self.lines)
         self.portion_bytes, self.held_bytes_max, self.free_s = RECEIVE_BYTES, DELAYED_BYTES_MAX, 0.0
-        rates = [condition.bytes_per_s, self.line.bytes_per_s if self.line is not None else 0.0]
+        rates = [condition.bytes_per_s, *(line.bytes_per_s for line in self.lines)]
         if narrowest := min(filter(None, rates), default=0.0):
             self.portion_bytes = min(RECEIVE_BYTES, max(PORTION_BYTES_MIN, int(narrowest * PORTION_S)))
             self.held_bytes_max = min(DELAYED_BYTES_MAX, max(HELD_BYTES_MIN, int(narrowest * HELD_S)))
 
-    def due(self, now: float, count: int) -> float:
-        """Returns the time at which a chunk that comes now may leave."""
+    def due(self, now: float, count: int, requests: int = 0) -> float:
+        """Returns the time at which a chunk that comes now, with the ends of so many requests, may leave."""
         condition, passed = self.condition, now
         if condition.bytes_per_s:
             passed = self.free_s = max(self.free_s, now) + count / condition.bytes_per_s
         due = max(passed + condition.delay_s, now + condition.delay_s + self.rng.uniform(0, condition.jitter_s))
-        if self.line is not None:
-            due = max(due, self.line.due(now, count) + condition.delay_s) + self.line.delay_s
+        for line in self.lines:
+            due = max(due, line.due(now, count, requests) + condition.delay_s) + line.delay_s
         return due
 
     def hold(self, count: int) -> None:
@@ -128,7 +117,10 @@ class Way:
 class End:
     """A socket of a carried connection: bytes read travel `way` to `peer`; `outbound` came the opposite way."""
 
-    __slots__ = ("_mask", "at_end", "carried", "is_gone", "late", "late_bytes", "outbound", "peer", "socket", "way")
+    __slots__ = (
+        *("_frames", "_mask", "at_end", "carried", "is_gone", "late", "late_bytes"),
+        *("outbound", "peer", "socket", "way"),
+    )
 
     def __init__(self, carried: "Carried", connected: socket.socket, way: Way) -> None:
         self.carried = carried
@@ -141,6 +133,7 @@ class End:
         self.at_end = False
         self.is_gone = False
         self._mask: int | None = None
+        self._frames = FrameCount()
 
     def fileno(self) -> int:
         """The descriptor, for the poller."""
@@ -200,7 +193,8 @@ class End:
             self.refresh()
 
     def _delay(self, chunk: bytes) -> None:
-        due = self.way.due(trio.current_time(), len(chunk))
+        requests = self._frames.take(chunk) if self.way.counts_requests else 0
+        due = self.way.due(trio.current_time(), len(chunk), requests)
         if self.late:
             due = max(due, self.late[-1][0])  # a stream keeps its order
         self.late.append((due, chunk))

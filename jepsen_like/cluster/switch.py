@@ -227,8 +227,10 @@ class Switch:
     # ---------------------------------------------------------------- what is imposed
 
     def lay(self, routes: Iterable[Route]) -> None:
-        """Let these ways lead over lines, for good."""
+        """Let these ways lead over lines, for good. Raises `ValueError` for a line that counts requests, not packets."""
         for route in routes:
+            if route.requests_per_s:
+                raise ValueError(f"a network of packets counts no requests: {route}")
             line = _Line(route.delay_s, route.bytes_per_s)
             self._lines |= dict.fromkeys(route.ways, line)
         self._clear_ways()

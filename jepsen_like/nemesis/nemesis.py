@@ -34,6 +34,8 @@ LEADER_WITHIN_S = 15.0
 """A fault waits this long for a leader, before it hits the last known one."""
 HEAL = "heal"
 """In place of a kind, in the row of the last act."""
+COPIES = "copies"
+"""Among what was observed: the most copies of one scope that a fault hit."""
 PEACE_S = 0.5
 """The next fault comes this long after the end of another, even if that one took longer than planned."""
 
@@ -66,6 +68,11 @@ class FaultRecord:
     harmed: tuple[int, ...] = ()
     """Of the nodes those whose disks have lost something; all of them where a fault that does that names none."""
 
+    @property
+    def copies(self) -> int:
+        """See `FaultSeen`: it is known where whole zones are hit."""
+        return copies_seen(self.observed)
+
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""
         return attrs.asdict(self)
@@ -76,6 +83,11 @@ class FaultRecord:
         known = {field.name: row[field.name] for field in attrs.fields(cls) if field.name in row}
         lists = {name: tuple(row.get(name, ())) for name in ("nodes", "links", "harmed")}
         return cls(**{**known, **lists})
+
+
+def copies_seen(observed: Mapping[str, str]) -> int:
+    """Returns the most copies of one scope that a fault hit, as it was observed; 0 where that is unknown."""
+    return int(observed.get(COPIES, "0").split()[0])
 
 
 @attrs.frozen
@@ -173,7 +185,8 @@ class Nemesis:
                 hit = await kind.locate(self._cluster, self._last_leader[0], hit)
                 if kind.damages:
                     await self.budget.room_for(self._cluster, hit.damaged)
-                await self._carry_out(fault, kind, hit, intended_ns)
+                copies = await self._count_copies(hit.nodes) if hit.whole_zone else {}
+                await self._carry_out(fault, kind, hit, intended_ns, copies)
             except Withheld as withheld:
                 now = time.monotonic_ns()
                 record = self._begin(fault, kind, hit, intended_ns)
@@ -193,6 +206,12 @@ class Nemesis:
             scope = scopes[0] if len(scopes) == 1 else rng.choice(scopes)
             self._last_leader = (scope, leaders[scope])
 
+    async def _count_copies(self, nodes: Sequence[int]) -> Seen:
+        """The most copies of one scope among these nodes; nothing if no scope is known."""
+        control = self._cluster.control
+        held = [await control.copies(scope) for scope in await control.leaders()]
+        return {COPIES: f"{max(len({*nodes}.intersection(copies)) for copies in held)} of one scope"} if held else {}
+
     @contextlib.asynccontextmanager
     async def _alone_in(self, lanes: Sequence[Lane]) -> AsyncIterator[None]:
         """Hold these lanes; always in the same order, so that there is no deadlock."""
@@ -201,11 +220,13 @@ class Nemesis:
                 await held.enter_async_context(self._lanes[lane])
             yield
 
-    async def _carry_out(self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int) -> None:
+    async def _carry_out(
+        self, fault: Fault, kind: NemesisKind, hit: ResolvedTarget, intended_ns: int, copies: Seen
+    ) -> None:
         record = self._begin(fault, kind, hit, intended_ns)
         still = self._open[fault.id] = _Open(kind, hit, record)
         try:
-            observed = await kind.inject(self._cluster, hit)
+            observed = {**await kind.inject(self._cluster, hit), **copies}
         except Withheld:
             del self._open[fault.id]
             raise

@@ -218,6 +218,10 @@ class FaultSeen(Protocol):
         """The nodes it hit."""
 
     @property
+    def copies(self) -> int:
+        """The most copies of one scope among these nodes; 0 where that is unknown, and all may be."""
+
+    @property
     def harmed(self) -> Sequence[int]:
         """Of these the nodes whose disks have lost something."""
 

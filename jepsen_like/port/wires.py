@@ -92,6 +92,8 @@ class Route:
     delay_s: float = 0.0
     bytes_per_s: float = 0.0
     """All of them together; 0 for no bound."""
+    requests_per_s: float = 0.0
+    """Frames that begin with their length, as Kafka's and RocketMQ's; only a network of streams counts them. 0 for no bound."""
 
 
 CLEAR = Condition()

@@ -12,6 +12,7 @@ from jepsen_like.checker.checking import HISTORY
 from jepsen_like.checker.queue.check import expectations_of
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.partition_states import read_states
+from jepsen_like.nemesis.nemesis import copies_seen
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.registry import system_named
 from jepsen_like.systems.isr_losses import by_partition
@@ -27,6 +28,7 @@ class _FaultRead:
     id: int
     kind: str
     nodes: tuple[int, ...]
+    copies: int
     harmed: tuple[int, ...]
     begun_ns: int
     injected_ns: int
@@ -55,6 +57,7 @@ def allowances_of_run(directory: Path, began_ns: int | None = None) -> tuple[All
                 row["id"],
                 row["kind"],
                 tuple(row["nodes"]),
+                copies_seen(row.get("observed") or {}),
                 tuple(row.get("harmed", ())),
                 row["begun_ns"],
                 row["injected_ns"],

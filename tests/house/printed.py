@@ -45,14 +45,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 OPERATORS = "jepsen_like.operate."
+ZONES = "jepsen_like.capacity."
 
 
 def commands() -> str:
-    """Returns the commands that `quorumlog --help` lists; those of operators share a line."""
-    operators = [name for name, lazy in COMMANDS.items() if lazy.target.startswith(OPERATORS)]
-    rows = [[f"`quorumlog {name}`", lazy.summary] for name, lazy in COMMANDS.items() if name not in operators]
-    names = ", ".join(f"`{name}`" for name in operators)
-    return table(["command", ""], [*rows, [f"`quorumlog` {names}", "See and change a cluster: docs/operations.md."]])
+    """Returns the commands that `quorumlog --help` lists; those of operators share a line, and those that a page of zones explains."""
+    shared = {OPERATORS: "See and change a cluster: docs/operations.md.", ZONES: "Lose a zone: docs/zones.md."}
+    of = {prefix: [name for name, lazy in COMMANDS.items() if lazy.target.startswith(prefix)] for prefix in shared}
+    alone = [name for name in COMMANDS if not any(name in names for names in of.values())]
+    rows = [[f"`quorumlog {name}`", COMMANDS[name].summary] for name in alone]
+    rows += [[f"`quorumlog` {', '.join(f'`{name}`' for name in of[prefix])}", text] for prefix, text in shared.items()]
+    return table(["command", ""], rows)
 
 
 def promises() -> str:

@@ -6,6 +6,7 @@ from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.answer_bugs import ANSWER_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.budget_bugs import BUDGET_BUGS
+from tests.mutants.capacity_bugs import CAPACITY_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.compaction_judge_bugs import COMPACTION_JUDGE_BUGS
 from tests.mutants.driver_bugs import DRIVERS
@@ -643,6 +644,7 @@ ALL: Sequence[Mutant] = (
     *TRUST_BUGS,
     *ZONE_BUGS,
     *WORTH_BUGS,
+    *CAPACITY_BUGS,
     *RECORDING_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,

@@ -237,6 +237,17 @@ def weigh_claims(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def hold_capacity(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of capacity: of its plan, its figures, and the lines that limit brokers."""
+    return _failing(
+        "capacity",
+        "tests/jepsen_like/capacity",
+        "tests/jepsen_like/cluster/test_line.py",
+        "tests/jepsen_like/systems/kafka/test_promises.py",
+        "tests/jepsen_like/systems/kafka/test_paced_sender.py",
+    )
+
+
 def measure_recordings(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of figures that experiments take of their own recordings."""
     return _failing(
@@ -517,6 +528,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "worth": weigh_claims,
+    "capacity": hold_capacity,
     "recordings": measure_recordings,
     "access": authorize,
     "answers": answer_clients,

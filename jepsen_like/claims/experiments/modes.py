@@ -6,7 +6,7 @@ from typing import Final
 import attrs
 
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, DoneRun, Experiment
-from jepsen_like.claims.judgement import Part, at_least, exactly, expect
+from jepsen_like.claims.judgement import Part, at_least, at_most, exactly, expect
 from jepsen_like.run.matrix_plan import CALM, COLUMNS, WAYS, ModeRow, why_not
 
 FAULTS: Final = ("kill", "power")
@@ -102,6 +102,7 @@ EXPERIMENTS: Final = (
             *(expect("C92", f"{system}_ways_best_in_everything", exactly(0)) for system in ("rocketmq", "kafka")),
             expect("C83", "seconds_away_of_a_pair_to_a_group", at_least(0.0)),
             expect("C83", "speed_of_a_pair_to_a_durable_group", at_least(1.0)),
+            expect("C43", "speed_of_sync_to_async", at_most(1.05)),
             expect("C70", "speed_of_sync_to_async", part=Part.PRICE),
         ),
         conduct=compare_modes,

@@ -101,6 +101,7 @@ EXPERIMENTS: Final = (
             *(expect("C80", f"{name}_rto_after_kill_s", at_least(HOLD_S)) for name in ("async", "sync")),
             *(expect("C80 C82", f"{name}_lost_by_kill", exactly(0)) for name in ("async", "sync")),
             expect("C79", "async_lost_by_kill", exactly(0)),
+            expect("C43", "async_lost_with_disk", at_least(1)),
             expect(
                 "C79",
                 "async_lost_by_power",

@@ -5,7 +5,7 @@ Each broker's own log is read as a debugging consumer (replica id -2), which any
 
 import collections
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -23,7 +23,13 @@ from jepsen_like.systems.kafka.wire import NoAnswer, ask
 from jepsen_like.systems.reports import ask_each
 from kafka_compat.model import NO_LEADER, TopicPartition
 from kafka_compat.protocol.apis.api_versions import API_VERSIONS, ApiVersionsRequest
-from kafka_compat.protocol.apis.create_topics import CREATE_TOPICS, CreateTopic, CreateTopicConfig, CreateTopicsRequest
+from kafka_compat.protocol.apis.create_topics import (
+    CREATE_TOPICS,
+    CreateTopic,
+    CreateTopicAssignment,
+    CreateTopicConfig,
+    CreateTopicsRequest,
+)
 from kafka_compat.protocol.apis.describe_cluster import (
     DESCRIBE_CLUSTER,
     DescribeClusterRequest,
@@ -372,6 +378,27 @@ class KafkaControl(Control):
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
 
+    async def place(self, replicas: Sequence[Sequence[int]], *, within_s: float) -> None:
+        """Make the topic of the load with these replicas of each partition, the first of which leads. Raises `NotServing`."""
+        assignments = tuple(
+            CreateTopicAssignment(partition_index=number, broker_ids=tuple(brokers))
+            for number, brokers in enumerate(replicas)
+        )
+        wanted = CreateTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=())
+        why: str | None = "no broker answers"
+        with trio.move_on_after(within_s):
+            while True:
+                view = await self.view()
+                states = view.of_topic(TOPIC)
+                led = [state.leader_id for _, state in sorted(states.items()) if len(state.isr_nodes) > 1]
+                if states and led == [brokers[0] for brokers in replicas]:
+                    self.topic = TOPIC
+                    return
+                if not states and len(view.brokers) == len(self._direct):
+                    why = await self._make(view, wanted)
+                await trio.sleep(POLL_S)
+        raise NotServing(f"the topic {TOPIC} was not placed within {within_s:g} s: {why}")
+
     async def _create(self, view: ClusterView, mode: KafkaMode, configs: Mapping[str, str]) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
         wanted = CreateTopic(
@@ -381,6 +408,9 @@ class KafkaControl(Control):
             assignments=(),
             configs=tuple(CreateTopicConfig(name=name, value=value) for name, value in configs.items()),
         )
+        return await self._make(view, wanted)
+
+    async def _make(self, view: ClusterView, wanted: CreateTopic) -> str | None:
         request = CreateTopicsRequest(topics=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
         why = "no broker answers"
         for node in sorted(self._direct, key=lambda node: node != view.controller):

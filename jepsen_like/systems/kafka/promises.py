@@ -171,7 +171,7 @@ def losses_allowed(
 ) -> tuple[Allowance, ...]:
     """The faults of a run that may have cost acknowledged records, and how far back each may reach.
 
-    A power cut of fewer nodes than `min_isr` costs nothing unless another fault had shrunk the ISR before.
+    A power cut of fewer copies than `min_isr` costs nothing unless another fault had shrunk the ISR before.
     """
     seen = sorted(faults, key=lambda fault: fault.begun_ns)
     found = []
@@ -181,7 +181,7 @@ def losses_allowed(
             other is not fault and _ns(fault.begun_ns, -(lag_s + session_s)) < other.ended_ns and other.begun_ns < fault.ended_ns
             for other in seen
         )  # fmt: skip
-        is_spared = len(fault.nodes) < (min_isr if rule.acks == ALL_ACKS else 1) and not others
+        is_spared = (fault.copies or len(fault.nodes)) < (min_isr if rule.acks == ALL_ACKS else 1) and not others
         if loss is MayLose.NOTHING or (loss is MayLose.UNFLUSHED and is_spared):
             continue
         reaches_back = loss not in (MayLose.UNREPLICATED, MayLose.HELD_ALONE)

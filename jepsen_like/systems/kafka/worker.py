@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from jepsen_like.systems.kafka.keyed_sender import KeyedSender
 from jepsen_like.systems.kafka.member import MemberWorker
+from jepsen_like.systems.kafka.paced_sender import PacedSender
 from jepsen_like.systems.kafka.reader import Reader
 from jepsen_like.systems.kafka.scanner import Scanner
 from jepsen_like.systems.kafka.sender import Sender
@@ -13,6 +14,7 @@ from jepsen_like.systems.kafka.worker_plan import (
     FEEDER,
     KEYED_SENDER,
     MEMBER,
+    PACED_SENDER,
     READER,
     SCANNER,
     SENDER,
@@ -31,6 +33,7 @@ ROLES: Mapping[str, type[Sender | Reader | MemberWorker | Transactor | StableRea
     STABLE_READER: StableReader,
     KEYED_SENDER: KeyedSender,
     SCANNER: Scanner,
+    PACED_SENDER: PacedSender,
 }
 
 

@@ -1,6 +1,6 @@
 """The plans of the worker processes: each runs one client of librdkafka."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -11,6 +11,7 @@ WORKER: Final = "jepsen_like.systems.kafka.worker"
 SENDER, READER, MEMBER = "sender", "reader", "member"
 FEEDER, TRANSFORMER, STABLE_READER = "feeder", "transformer", "stable reader"
 KEYED_SENDER, SCANNER = "keyed sender", "scanner"
+PACED_SENDER: Final = "paced sender"
 """Roles."""
 
 
@@ -35,6 +36,8 @@ class WorkerPlan(ClientPlan):
     first_number: int = 0
     numbers_step: int = 1
     """Values and transactions are numbered from the one by the other, so that no two clients share a number."""
+    order: Sequence[int] = ()
+    """The partitions to which a paced sender sends in turn."""
     authority: str | None = None
     """The file by which brokers are known, as PEM; None: the client speaks no TLS."""
     keystore: str | None = None

@@ -12,8 +12,8 @@ from jepsen_like.checker.verdict import Engine
 from jepsen_like.claims import command, results
 from jepsen_like.claims.command import carry_out, status_of
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, Experiment, fault, plan_of
-from jepsen_like.claims.judgement import Part, Value, at_least, exactly, expect
-from jepsen_like.claims.results import ExperimentOutcome, judge_claims, last_rows
+from jepsen_like.claims.judgement import NEVER, Part, Value, at_least, exactly, expect
+from jepsen_like.claims.results import ExperimentOutcome, join_outcomes, judge_claims, last_rows
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.report.claims import render_claims
 from jepsen_like.run.command import write_json
@@ -117,6 +117,33 @@ def test_the_list_names_every_claim_and_its_last_verdict(
 def test_an_unknown_claim_or_none_starts_nothing(arguments: list[str], tmp_path: Path) -> None:
     assert execute(["claims", "run", *arguments, "--out", str(tmp_path)]) == ExitStatus.USAGE
     assert not list(tmp_path.iterdir())
+
+
+def test_results_are_judged_again_together_and_the_last_of_an_experiment_counts(
+    tmp_path: Path, desk: ClaimDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = experiment(note(lost=0))
+    monkeypatch.setattr(results, "EXPERIMENTS", (planted,))
+    places = []
+    for number, figures in enumerate(({"rto_s": 0.3, "lost": 7}, {"rto_s": NEVER, "lost": 0}), 1):
+        place = tmp_path / str(number)
+        (place / "001-one").mkdir(parents=True)
+
+        def conduct(desk: ClaimDesk, figures: dict[str, float] = figures, place: Path = place) -> None:
+            desk.directory = place
+            for name, value in figures.items():
+                desk.measure(name, value, "", place / "001-one")
+
+        outcome = carry_out(experiment(conduct), desk)
+        write_json(place / "claims.json", {"command": f"run {number}", "experiments": [outcome.as_json()]})
+        places.append(place)
+    outcomes, documents = join_outcomes(places, tmp_path / "joined")
+    assert [document["command"] for document in documents] == ["run 1", "run 2"]
+    (outcome,) = outcomes
+    assert {name: figure.value for name, figure in outcome.figures.items()} == {"rto_s": NEVER, "lost": 0}
+    assert outcome.figures["lost"].runs == ("../2/001-one",)
+    (row,) = judge_claims(["C24"], outcomes)
+    assert row["verdict"] == "holds"
 
 
 @pytest.mark.cluster

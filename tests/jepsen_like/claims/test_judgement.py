@@ -23,6 +23,7 @@ CLAIMED = expect(CLAIM, "lost", exactly(0))
 EXCEPTION = expect(CLAIM, "lost_without_flush", at_least(1), Part.EXCEPTION, condition="each copy is flushed")
 TODAY = expect(CLAIM, "default", exactly("all"), Part.TODAY)
 INSTEAD = expect(CLAIM, "elected_by", exactly("controller"), Part.INSTEAD)
+SERVES = expect(CLAIM, "serves", exactly(1))
 PRICE = expect(CLAIM, "rto", at_most(1), Part.PRICE)
 
 
@@ -35,6 +36,7 @@ def figures(**values: Value) -> dict[str, Figure]:
     [
         ((CLAIMED,), {"lost": 0}, Worth.HOLDS),
         ((CLAIMED,), {"lost": 1}, Worth.FALSE),
+        ((CLAIMED, SERVES), {"lost": 0, "serves": 0}, Worth.FALSE),
         ((CLAIMED, EXCEPTION), {"lost": 0, "lost_without_flush": 5}, Worth.HOLDS_IF),
         ((CLAIMED, EXCEPTION), {"lost": 0, "lost_without_flush": 0}, Worth.HOLDS),
         ((CLAIMED, EXCEPTION), {"lost": 2, "lost_without_flush": 5}, Worth.FALSE),

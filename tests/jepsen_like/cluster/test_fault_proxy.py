@@ -10,7 +10,8 @@ import pytest
 import trio
 
 from jepsen_like.cluster.fault_network import FaultNetwork
-from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Line, Link, Way
+from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Link, Way
+from jepsen_like.cluster.line import Line
 from jepsen_like.port.wires import CLEAR, CLIENTS, CUT, Condition, Evidence, Pair, Route
 
 SOON_S = 30.0

@@ -1,6 +1,7 @@
 """A fault of a zone hits all that stands in it, with its clients, and every way out of it; a run without that proves nothing."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,7 +9,7 @@ import attrs
 import pytest
 
 from jepsen_like.nemesis.kind import Here, Withheld
-from jepsen_like.nemesis.nemesis import FaultRecord
+from jepsen_like.nemesis.nemesis import FaultRecord, Nemesis, copies_seen
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import ResolvedTarget, Target
 from jepsen_like.nemesis.zones import GONE, ZoneDown
@@ -85,6 +86,26 @@ async def test_a_zone_goes_without_a_word_and_its_network_is_back_before_its_mac
     assert await ZoneDown().inject(cluster, target) == {"2": "pid 7 dead, its files held 5 bytes"}
     assert (await ZoneDown().undo(cluster, target))["client>3"] == "carried"
     assert done == [(GONE, (1, 3)), (2,), "healed", "started"]
+
+
+async def test_the_most_copies_of_one_scope_in_a_zone_are_noted(tmp_path: Path) -> None:
+    held = {"log-0": (1, 2, 3), "log-1": (4, 1, 2), "log-2": (2, 3, 4)}
+
+    async def leaders() -> dict[str, int]:
+        return dict.fromkeys(held, 1)
+
+    async def copies(scope: str) -> tuple[int, ...]:
+        return held[scope]
+
+    cluster: Any = SimpleNamespace(
+        control=SimpleNamespace(leaders=leaders, copies=copies),
+        mode=SimpleNamespace(spare=lambda nodes: 1, groups=lambda nodes: [nodes]),
+        targets=(1, 2, 3, 4),
+    )
+    nemesis = Nemesis(cluster, [], tmp_path / "nemesis.jsonl")
+    assert copies_seen(await nemesis._count_copies((1, 4))) == 2
+    assert copies_seen(await nemesis._count_copies((3,))) == 1
+    assert copies_seen({}) == 0
 
 
 async def test_a_fault_of_a_zone_needs_zones() -> None:

@@ -92,6 +92,15 @@ def test_a_power_cut_of_fewer_than_hold_each_record_is_no_excuse_unless_somethin
     assert mode.allowances([a_fault_of("partition", -20, -10, id_=2), alone]) == ()
 
 
+def test_a_zone_with_one_copy_of_each_partition_is_no_excuse_however_many_brokers_stand_in_it() -> None:
+    mode = KafkaMode.of(["min.insync.replicas=2"])
+    zone = a_fault_of("zone-down", nodes=(1, 4))
+    assert mode.allowances([attrs.evolve(zone, observed={"copies": "1 of one scope"})]) == ()
+    (both,) = mode.allowances([attrs.evolve(zone, observed={"copies": "2 of one scope"})])
+    (unknown,) = mode.allowances([zone])
+    assert both == unknown
+
+
 def test_kill_pause_and_partition_excuse_nothing_by_default() -> None:
     faults = [a_fault_of(kind, nodes=(1, 2, 3)) for kind in ("kill", "pause", "partition", "restart", "reset")]
     assert KafkaMode.of([]).allowances(faults) == ()

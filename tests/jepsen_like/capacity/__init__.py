@@ -1,0 +1,1 @@
+"""Capacity: its plan, its figures, and one trial on real brokers."""
