@@ -107,11 +107,7 @@ def answers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def words_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """A claim as a row of `HEAD`: its figures that decide, the first few, each once."""
     verdict = f"{row['verdict']} {row['condition']}".rstrip()
-    told = [
-        f"{figure['name'].replace('_', ' ')} {figure['words']}"
-        for figure in row["figures"]
-        if figure["part"] != "price"
-    ]
+    told = [f"{label_of(figure)} {figure['words']}" for figure in row["figures"] if figure["part"] != "price"]
     measured = list(dict.fromkeys(told))
     more = f"; {len(measured) - FIGURES_SHOWN} more" if len(measured) > FIGURES_SHOWN else ""
     why = row["because"] or row["reason"]
@@ -137,9 +133,15 @@ def _row(row: Mapping[str, Any], told: Mapping[str, Any], directory: Path) -> di
         "kind": KINDS[row["verdict"]] if row["agrees"] else "violated",
         "sources": " ".join(row["articles"]),
         "stories": [stories[name] for name in row["experiments"]],
-        "figures": [{**figure, "label": figure["name"].replace("_", " ")} for figure in row["figures"]],
+        "figures": [{**figure, "label": label_of(figure)} for figure in row["figures"]],
         "runs": [link_of(run, directory) for run in runs],
     }
+
+
+def label_of(figure: Mapping[str, Any]) -> str:
+    """The name of a figure in words, without the unit that its value has."""
+    *words, last = figure["name"].split("_")
+    return " ".join(words if words and figure["words"].endswith(f" {last}") else [*words, last])
 
 
 def link_of(run: str, directory: Path) -> dict[str, str]:
@@ -168,7 +170,7 @@ def question(one: Mapping[str, Any], told: Mapping[str, Any], directory: Path) -
         "kind": _kind_of_all(rows),
         "answers": [table["answer"] for table in one["tables"] if "answer" in table],
         "unmet": [
-            f"{figure['name'].replace('_', ' ')} is {figure['words']}, expected {figure['expected']}"
+            f"{label_of(figure)} is {figure['words']}, expected {figure['expected']}"
             for row in rows
             for figure in row["figures"]
             if not figure["met"]

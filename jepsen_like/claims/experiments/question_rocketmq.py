@@ -59,9 +59,7 @@ def fill_table(desk: ClaimDesk) -> None:
         names,
         4,
     )
-    offsets = desk.run(
-        "sync pair, master lost, consumers", pair(SYNC, faults=LOST, workload="group", rate=100.0, duration_s=8.0)
-    )
+    offsets = desk.run("sync pair, master lost, consumers", pair(SYNC, faults=LOST, workload="group", rate=100.0))
     again = offsets.results.given.again if offsets.results.given else 0
     rows.append(
         [

@@ -134,7 +134,7 @@ def _log_of(shown: DoneRun, node: int) -> bytes:
 
 def move_offsets(desk: ClaimDesk) -> None:
     """The master is lost with its disk; the slave that an operator lets lead has its own copy of the groups' positions."""
-    plan = pair(SYNC, faults=LOST, workload="group", rate=100.0, duration_s=8.0)
+    plan = pair(SYNC, faults=LOST, workload="group", rate=100.0)
     shown = desk.run("sync pair, master lost, consumers", plan)
     desk.measure("given_again", shown.results.given.again if shown.results.given else 0, "messages", shown)
     desk.measure("lost", shown.lost, "records", shown)

@@ -16,15 +16,19 @@ HOLD_S: Final = 2.5
 KILLED: Final = (fault(1, "kill", 1.5, HOLD_S),)
 POWERLESS: Final = (fault(1, "power", 2.0, 1.0, Target.ALL),)
 POWER_OF_MASTER: Final = (fault(1, "power", 2.0, 1.0),)
-LOST: Final = (fault(1, "partition", 1.5, 1.2, seed=5), fault(2, "promote-by-hand", 2.3, 1.0, seed=2, overlaps=1))
-"""The slave is cut off, and the master is lost with its disk 0.8 s later; an operator lets the slave lead."""
+LOST: Final = (fault(1, "partition", 1.5, 5.0, seed=5), fault(2, "promote-by-hand", 2.3, 1.0, seed=2, overlaps=1))
+"""The slaves are cut off, and the master is lost with its disk 0.8 s later; an operator lets one of them lead. The cut outlasts that: brokers
+that start again answer no one, and a way to them would seem to be cut still."""
+PEACE_S: Final = 1.5
+"""The load goes on for so long after the last fault."""
 FLUSHED_EVERY_S: Final = 0.5
 """`flushIntervalCommitLog`, by default."""
 
 
 def pair(way: RocketReplication, *settings: str, faults: tuple[Fault, ...] = (), **changes: Any) -> RunPlan:
     """The plan of a master with one slave, or of what `changes` ask for."""
-    changes = {"nodes": 2, "duration_s": 5.5, **changes}
+    ends_s = max((each.at_s + each.hold_s for each in faults), default=4.0)
+    changes = {"nodes": 2, "duration_s": ends_s + PEACE_S, **changes}
     return plan_of("rocketmq", OURS, *settings, faults=faults, replication=way.value, **changes)
 
 
