@@ -11,6 +11,9 @@ DELAYS_MS: Final = (30, 100)
 """From one city to the other, one way."""
 PEOPLE_S: Final = 60.0
 """A machine that needs less than this leaves the minutes of a recovery to people."""
+ATTEMPT_MS: Final = 300
+"""The producers of two topics give an attempt up after so long."""
+SLACK_MS: Final = 300
 ONE_PARTITION: Final = "num.partitions=1"
 
 
@@ -62,7 +65,58 @@ def _of(place: Path, trial: Any) -> Path:
     return place / str(trial["directory"])
 
 
+def lose_one_of_two_topics(desk: ClaimDesk) -> None:
+    """A topic in each of two clusters: one is lost while its consumer lags, and comes back."""
+    place, (told, *_) = desk.command("two topics", "two-topics", "--seed", str(desk.seed))
+    trials: dict[str, Any] = {trial["name"]: trial for trial in told["trials"]}
+
+    def take(name: str, trial: str, field: str, unit: str) -> None:
+        if trial not in trials:
+            raise DidNotRun(f"{place.name}: there is no trial {trial!r}")
+        desk.measure(name, trials[trial][field], unit, _of(place, trials[trial]))
+
+    take("wait_when_alternating_ms", "alternate, replay", "wait_ms", "ms")
+    take("wait_when_hedging_ms", "hedge at once, replay", "wait_ms", "ms")
+    take("refused", "alternate, replay", "failed", "messages")
+    take("late_of_the_lost_side", "alternate, replay", "late", "messages")
+    take("lost_of_the_lost_side", "alternate, replay", "lost", "messages")
+    take("lost_with_its_disk", "alternate, lost for good", "lost", "messages")
+    take("given_twice", "alternate, replay", "given_twice", "messages")
+    take("reordered_by_replay", "alternate, replay", "reordered", "messages")
+    take("dropped", "alternate, drop by epoch", "dropped", "messages")
+    take("stale_keys_when_dropping", "alternate, drop by epoch", "stale", "keys")
+    take("compensated", "alternate, compensate", "compensated", "messages")
+    take("reordered_when_compensating", "alternate, compensate", "reordered", "messages")
+
+
 EXPERIMENTS: Final = (
+    Experiment(
+        name="two-topics",
+        story="A topic stands in each of two clusters; one cluster is lost while its consumer lags, and comes back.",
+        seconds=150,
+        expects=(
+            expect("C45", "wait_when_alternating_ms", at_most(ATTEMPT_MS + SLACK_MS)),
+            expect("C45", "refused", exactly(0)),
+            expect(
+                "C45",
+                "wait_when_alternating_ms",
+                at_least(ATTEMPT_MS),
+                Part.EXCEPTION,
+                condition="producers hedge; others wait for one failed attempt",
+            ),
+            expect("C45", "wait_when_hedging_ms", part=Part.PRICE),
+            expect("C46", "late_of_the_lost_side", at_least(1)),
+            expect("C46", "lost_of_the_lost_side", exactly(0)),
+            expect("C46", "lost_with_its_disk", part=Part.PRICE),
+            expect("C47", "given_twice", exactly(0)),
+            expect("C47", "reordered_by_replay", at_least(1)),
+            expect("C48", "dropped", at_least(1)),
+            expect("C48", "stale_keys_when_dropping", exactly(0)),
+            expect("C48", "compensated", at_least(1)),
+            expect("C48", "reordered_when_compensating", exactly(0)),
+        ),
+        conduct=lose_one_of_two_topics,
+    ),
     Experiment(
         name="city-lost",
         story="A city is lost under load, an operator switches to the other one, the lost one returns, and all go back.",
