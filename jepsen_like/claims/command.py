@@ -21,7 +21,7 @@ from jepsen_like.checker.checking import engine_of
 from jepsen_like.claims.catalogue import catalogue
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, Experiment
 from jepsen_like.claims.judgement import Worth
-from jepsen_like.claims.registry import experiments_of
+from jepsen_like.claims.registry import EXPERIMENTS, experiments_of
 from jepsen_like.claims.results import ExperimentOutcome, join_outcomes, judge_claims, last_rows
 from jepsen_like.cli import ExitStatus
 from jepsen_like.report.claims import CLAIMS, render_claims
@@ -153,7 +153,7 @@ def judge_again(*, directories: tuple[Path, ...], out: Path, as_json: bool) -> E
     Nothing is run. Exit status as of `run`.
     """
     place = new_run_directory(out, SEED)
-    outcomes, documents = join_outcomes(directories, place)
+    outcomes, documents = join_outcomes(directories, place, EXPERIMENTS)
     last = documents[-1]
     told: dict[str, Any] = {
         "command": " && ".join(dict.fromkeys(document["command"] for document in documents)),

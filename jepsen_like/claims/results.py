@@ -15,7 +15,6 @@ import attrs
 from jepsen_like.claims.catalogue import Claim, catalogue
 from jepsen_like.claims.experiment import Experiment
 from jepsen_like.claims.judgement import NEVER, Comparison, Expect, Figure, Judgement, Worth, judge
-from jepsen_like.claims.registry import EXPERIMENTS
 from jepsen_like.report.claims import CLAIMS
 from jepsen_like.report.findings import read_told
 
@@ -147,8 +146,10 @@ def _figure_row(one: Comparison) -> dict[str, Any]:
 # -------------------------------------------------------------------- what is known from before
 
 
-def join_outcomes(directories: Iterable[Path], seen_from: Path) -> tuple[list[ExperimentOutcome], list[dict[str, Any]]]:
-    """Returns the last outcome of each experiment in the results of these directories, in order, and the documents themselves.
+def join_outcomes(
+    directories: Iterable[Path], seen_from: Path, experiments: Sequence[Experiment]
+) -> tuple[list[ExperimentOutcome], list[dict[str, Any]]]:
+    """Returns the last outcome of each of these experiments in the results of directories, and the documents themselves.
 
     Runs are named as they are found from `seen_from`. Raises `UnreadableRun` for a directory without results.
     """
@@ -156,11 +157,11 @@ def join_outcomes(directories: Iterable[Path], seen_from: Path) -> tuple[list[Ex
     last: dict[str, ExperimentOutcome] = {}
     for directory, told in documents:
         rows = {row["name"]: row for row in told["experiments"]}
-        for experiment in EXPERIMENTS:
+        for experiment in experiments:
             if experiment.name in rows:
                 runs_in = os.path.relpath(directory.resolve(), seen_from.resolve())
                 last[experiment.name] = ExperimentOutcome.of_json(experiment, rows[experiment.name], runs_in)
-    return [last[each.name] for each in EXPERIMENTS if each.name in last], [told for _, told in documents]
+    return [last[each.name] for each in experiments if each.name in last], [told for _, told in documents]
 
 
 def last_rows(out: Path) -> dict[str, dict[str, Any]]:

@@ -120,10 +120,9 @@ def test_an_unknown_claim_or_none_starts_nothing(arguments: list[str], tmp_path:
 
 
 def test_results_are_judged_again_together_and_the_last_of_an_experiment_counts(
-    tmp_path: Path, desk: ClaimDesk, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, desk: ClaimDesk
 ) -> None:
     planted = experiment(note(lost=0))
-    monkeypatch.setattr(results, "EXPERIMENTS", (planted,))
     places = []
     for number, figures in enumerate(({"rto_s": 0.3, "lost": 7}, {"rto_s": NEVER, "lost": 0}), 1):
         place = tmp_path / str(number)
@@ -137,7 +136,7 @@ def test_results_are_judged_again_together_and_the_last_of_an_experiment_counts(
         outcome = carry_out(experiment(conduct), desk)
         write_json(place / "claims.json", {"command": f"run {number}", "experiments": [outcome.as_json()]})
         places.append(place)
-    outcomes, documents = join_outcomes(places, tmp_path / "joined")
+    outcomes, documents = join_outcomes(places, tmp_path / "joined", [planted])
     assert [document["command"] for document in documents] == ["run 1", "run 2"]
     (outcome,) = outcomes
     assert {name: figure.value for name, figure in outcome.figures.items()} == {"rto_s": NEVER, "lost": 0}
