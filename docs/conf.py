@@ -29,6 +29,7 @@ CONTENTS = {
         "docs/cluster",
         "docs/zones",
         "docs/mirror",
+        "docs/rehearsals",
         "docs/systems",
     ],
     "Understand it": [

@@ -70,6 +70,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "scenario": LazyCommand(
         "jepsen_like.run.scenario:scenario", "Show what a setting costs, on clusters that differ in it."
     ),
+    "rehearse": LazyCommand(
+        "jepsen_like.rehearse.command:rehearse_city_lost", "Rehearse the loss of a city, and the way back."
+    ),
     "matrix": LazyCommand(
         "jepsen_like.run.matrix:matrix", "Show what each way to replicate costs and keeps, in one table."
     ),

@@ -31,6 +31,8 @@ class Recorded:
     @property
     def model(self) -> Model | None:
         """Returns what checks its workload; None where it does not say what that was."""
+        if "mirror" in self.test:
+            return Model.MIRRORED
         try:
             return system_named(self.test.get("system", OLDEST_SYSTEM)).workloads[self.test["workload"]]
         except (KeyError, TypeError):
