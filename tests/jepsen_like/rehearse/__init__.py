@@ -1,0 +1,1 @@
+"""The promises of `jepsen_like.rehearse`."""
