@@ -150,10 +150,17 @@ class Rehearsal:
 
     async def play(self) -> None:
         """Play everything, and leave the final logs of both clusters in the directory."""
-        times = self.plan.times()
         copies = min(3, self.plan.nodes)
         await trio.to_thread.run_sync(create_topic, self.homes[A], PARTITIONS, copies)
         clients = Clients.start(self.journal, self.plan.rate)
+        try:
+            await self._tell_story(clients, self.plan.times())
+        finally:
+            for client in clients.all:
+                client.end()
+        await self._keep_logs()
+
+    async def _tell_story(self, clients: Clients, times: Times) -> None:
         mirror = await self._mirror(A, B)
         await self._move(clients.all, self.homes[A])
         await trio.sleep(times.before)
@@ -170,7 +177,6 @@ class Rehearsal:
         else:
             await trio.sleep(FLOWS_S)
         await self._settle(clients, A if self.plan.fences else B)
-        await self._keep_logs()
 
     async def _lose(self, city: int) -> int:
         cluster = self.clusters[city]
