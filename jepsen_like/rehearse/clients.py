@@ -157,7 +157,7 @@ class SteadyProducer(Client):
         del self._producer
 
 
-class Member(Client):
+class GroupReader(Client):
     """The only member of a group: it polls, and commits now and then what it has polled."""
 
     def __init__(self, journal: Journal, group: int, name: str, commits_every_s: float) -> None:

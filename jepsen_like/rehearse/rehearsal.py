@@ -25,8 +25,8 @@ from jepsen_like.port.wires import CLIENTS, Route, text_of
 from jepsen_like.rehearse.clients import (
     TOPIC,
     Client,
+    GroupReader,
     Home,
-    Member,
     SteadyProducer,
     create_topic,
     read_ends,
@@ -59,7 +59,7 @@ class RehearsalFailed(Exception):
 
 @attrs.frozen(kw_only=True)
 class RehearsalPlan:
-    """What is rehearsed. Times are drawn from the seed."""
+    """Names what is rehearsed. Pace are drawn from the seed."""
 
     seed: int
     delay_s: float
@@ -69,15 +69,15 @@ class RehearsalPlan:
     recreates: bool = False
     """True: the city that returns begins with empty topics; False: what it alone has stays in them."""
 
-    def times(self) -> "Times":
+    def times(self) -> "Pace":
         """Returns how long each phase takes."""
         rng = random.Random(f"rehearsal {self.seed}")
-        return Times(*(round(rng.uniform(*each), 2) for each in ((3, 6), (0.5, 2), (2, 4), (2, 4))))
+        return Pace(*(round(rng.uniform(*each), 2) for each in ((3, 6), (0.5, 2), (2, 4), (2, 4))))
 
 
 @attrs.frozen
-class Times:
-    """Seconds."""
+class Pace:
+    """The seconds that each phase takes."""
 
     before: float
     """Load until the city is lost."""
@@ -110,20 +110,22 @@ class Step:
 
 
 @attrs.frozen
-class Clients:
+class RehearsalClients:
     """Everything that works for the load."""
 
     producers: Sequence[SteadyProducer]
-    members: Sequence[Member]
+    members: Sequence[GroupReader]
 
     @classmethod
-    def start(cls, journal: Journal, rate: float) -> "Clients":
+    def start(cls, journal: Journal, rate: float) -> "RehearsalClients":
         """Start them all, at no cluster yet."""
         producers = [
             SteadyProducer(journal, number, PRODUCERS, PARTITIONS, rate / PRODUCERS)
             for number in range(1, PRODUCERS + 1)
         ]
-        return cls(producers, [Member(journal, number, name, 0.2 + 0.3 * number) for number, name in GROUPS.items()])
+        return cls(
+            producers, [GroupReader(journal, number, name, 0.2 + 0.3 * number) for number, name in GROUPS.items()]
+        )
 
     @property
     def all(self) -> list[Client]:
@@ -152,7 +154,7 @@ class Rehearsal:
         """Play everything, and leave the final logs of both clusters in the directory."""
         copies = min(3, self.plan.nodes)
         await trio.to_thread.run_sync(create_topic, self.homes[A], PARTITIONS, copies)
-        clients = Clients.start(self.journal, self.plan.rate)
+        clients = RehearsalClients.start(self.journal, self.plan.rate)
         try:
             await self._tell_story(clients, self.plan.times())
         finally:
@@ -160,7 +162,7 @@ class Rehearsal:
                 client.end()
         await self._keep_logs()
 
-    async def _tell_story(self, clients: Clients, times: Times) -> None:
+    async def _tell_story(self, clients: RehearsalClients, times: Pace) -> None:
         mirror = await self._mirror(A, B)
         await self._move(clients.all, self.homes[A])
         await trio.sleep(times.before)
@@ -189,7 +191,7 @@ class Rehearsal:
         await cluster.start(cluster.nodes)
         await wait_until_serving(cluster)
 
-    async def _switch_from_lost(self, clients: Clients, lost_ns: int) -> None:
+    async def _switch_from_lost(self, clients: RehearsalClients, lost_ns: int) -> None:
         """The operator's command, and clients that go on at the other city: the machine's part of the recovery time."""
         begun_ns = time.monotonic_ns()
         unsafe = () if self.plan.fences else ("--unsafe-no-fence",)
@@ -200,7 +202,7 @@ class Rehearsal:
         self.figures["rto_s"] = (first[Action.SEND, B] - lost_ns) / 1e9
         self.figures["read_s"] = (first[Action.POLL, B] - begun_ns) / 1e9
 
-    async def _switch_back(self, clients: Clients, times: Times) -> None:
+    async def _switch_back(self, clients: RehearsalClients, times: Pace) -> None:
         """A planned switch: the link back has caught up before clients stop, so nothing is lost."""
         mirror = await self._mirror(B, A, "--diverged", "recreate" if self.plan.recreates else "keep")
         await trio.sleep(times.after)
@@ -212,7 +214,9 @@ class Rehearsal:
         await self._expect_end(mirror)
         await trio.sleep(times.after)
 
-    async def _go_on(self, clients: Clients, source: int, target: int, begun_ns: int, *, is_lost: bool = False) -> None:
+    async def _go_on(
+        self, clients: RehearsalClients, source: int, target: int, begun_ns: int, *, is_lost: bool = False
+    ) -> None:
         """Record the switch, let producers go on, look where the groups were put, and let them go on."""
         home = self.homes[target]
         ends = await trio.to_thread.run_sync(read_ends, home, PARTITIONS)
@@ -236,7 +240,7 @@ class Rehearsal:
             return
         raise RehearsalFailed(f"clients are not served by city {NAMES[target]}")
 
-    async def _settle(self, clients: Clients, last: int) -> None:
+    async def _settle(self, clients: RehearsalClients, last: int) -> None:
         """Producers stop, and groups read to the end."""
         await self._move(clients.producers, None)
         ends = await trio.to_thread.run_sync(read_ends, self.homes[last], PARTITIONS)
