@@ -225,6 +225,12 @@ def stand_in_zones(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def copy_to_standby(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the mirror: of its decider and map, of its batches, and of two clusters with a link."""
+    found = _failing("standby", "tests/jepsen_like/mirror", "--deselect=tests/jepsen_like/mirror/kafka/test_mirror.py")
+    return found if found.killed_by else _failing("standby", "tests/jepsen_like/mirror/kafka/test_mirror.py")
+
+
 def weigh_claims(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of claims: of how figures become verdicts, and of whom the faults of experiments hit."""
     return _failing(
@@ -361,7 +367,7 @@ def _failing(oracle: str, *tests: str) -> Judgement:
             if report.failed and report.when == "call":
                 failed.append(report.nodeid.rpartition("::")[2])
 
-    paths = [str(ROOT / path) for path in tests]
+    paths = [path if path.startswith("-") else str(ROOT / path) for path in tests]
     with open(os.devnull, "w") as silent:
         kept = os.dup(1)
         os.dup2(silent.fileno(), 1)
@@ -527,6 +533,7 @@ JUDGES: Mapping[str, Judge] = {
     "claims": doubt_claims,
     "operator": operate,
     "zones": stand_in_zones,
+    "standby": copy_to_standby,
     "worth": weigh_claims,
     "capacity": hold_capacity,
     "recordings": measure_recordings,

@@ -77,22 +77,29 @@ async def produce(cluster: LocalKafka, values: Sequence[bytes], **settings: Any)
     await trio.to_thread.run_sync(send)
 
 
-async def produce_aborted(cluster: LocalKafka, values: Sequence[bytes], *, commits: bool = False) -> None:
-    """Send values in a transaction and end it."""
+async def open_transaction(cluster: LocalKafka, values: Sequence[bytes]) -> Producer:
+    """Send values in a transaction, and leave it open."""
 
-    def send() -> None:
+    def send() -> Producer:
         producer = Producer({**QUIET, "bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "t"})
         producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()
         for value in values:
             producer.produce(TOPIC, value, partition=0)
         assert producer.flush(PATIENCE_S) == 0
-        if commits:
-            producer.commit_transaction(PATIENCE_S)
-        else:
-            producer.abort_transaction(PATIENCE_S)
+        return producer
 
-    await trio.to_thread.run_sync(send)
+    return await trio.to_thread.run_sync(send)
+
+
+async def end_transaction(producer: Producer, *, commits: bool = True) -> None:
+    end = producer.commit_transaction if commits else producer.abort_transaction
+    await trio.to_thread.run_sync(end, PATIENCE_S)
+
+
+async def produce_aborted(cluster: LocalKafka, values: Sequence[bytes], *, commits: bool = False) -> None:
+    """Send values in a transaction and end it."""
+    await end_transaction(await open_transaction(cluster, values), commits=commits)
 
 
 async def read(cluster: LocalKafka, topic: str = TOPIC, since: int = OFFSET_BEGINNING) -> list[Seen]:

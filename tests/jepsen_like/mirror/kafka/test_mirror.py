@@ -14,6 +14,8 @@ from jepsen_like.testing.kafka.cluster import LocalKafka
 from tests.jepsen_like.mirror.kafka.clusters import (
     TwoClusters,
     commit,
+    end_transaction,
+    open_transaction,
     open_two,
     produce,
     produce_aborted,
@@ -106,6 +108,41 @@ async def test_a_switch_under_load_loses_what_it_states_and_an_old_mirror_writes
         assert refused.why is Why.REFUSED
         assert "is cut (epoch 2)" in refused.message
         assert await values_in(two.b) == make_values(0, 35)
+
+
+async def test_a_switch_copies_the_tail_itself() -> None:
+    async with open_two() as two:
+        await produce(two.a, make_values(0, 5))
+        await two.mirror_all()
+        await produce(two.a, make_values(5, 5))
+        await commit(two.a, "group", 8)
+        switched = await run_switch(SwitchPlan(two.plan), two.events.append)
+        assert switched.lost == 0
+        assert await values_in(two.b) == make_values(0, 10)
+        assert await values_in(two.b, await read_committed_offset(two.b, "group")) == make_values(8, 2)
+
+
+async def test_what_a_switch_gives_up_is_counted_in_records() -> None:
+    async with open_two() as two:
+        await produce(two.a, make_values(0, 5))
+        await two.mirror_all()
+        await produce_aborted(two.a, [b"never"])
+        await produce(two.a, make_values(5, 3))
+        switched = await run_switch(SwitchPlan(two.plan, wait_s=0, gives_up=True), two.events.append)
+        (left,) = switched.left
+        assert (left.copied_to, left.source_end, left.lost) == (5, 10, 3)
+
+
+async def test_a_switch_that_is_not_done_opens_the_link_again() -> None:
+    async with open_two() as two:
+        await produce(two.a, make_values(0, 5))
+        await two.mirror_all()
+        producer = await open_transaction(two.a, [b"open"])
+        with pytest.raises(NotSwitched, match="the link is open again"):
+            await run_switch(SwitchPlan(two.plan, wait_s=1), two.events.append)
+        await end_transaction(producer)
+        assert (await two.mirror_all()).why is Why.CAUGHT_UP
+        assert await values_in(two.b) == [*make_values(0, 5), b"open"]
 
 
 async def test_a_return_refuses_what_was_left_behind_until_it_is_told_what_to_do() -> None:
