@@ -12,9 +12,11 @@ import click
 import trio
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.mirror.kafka.mirror import MirrorEnded, Why, run_mirror
-from jepsen_like.mirror.kafka.switch import NotSwitched, PerhapsSwitched, Switched, SwitchPlan, row_of_end, run_switch
+from jepsen_like.mirror.ends import MirrorEnded, Why
+from jepsen_like.mirror.kafka.mirror import run_mirror
+from jepsen_like.mirror.kafka.switch import run_switch
 from jepsen_like.mirror.plan import DivergedTail, LinkEnd, MirrorPlan, Tell
+from jepsen_like.mirror.switching import NotSwitched, PerhapsSwitched, Switched, SwitchPlan, row_of_end
 from jepsen_like.operate.access import OPEN, BrokerAccess, UnusableAccess, access_of
 from jepsen_like.operate.options import AddressesType, Option, Printer, json_option, run, text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone

@@ -1,12 +1,13 @@
 """A client of one Kafka cluster for the mirror: connections that stay, requests on their way at once, and who leads what."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
 import trio
 
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, ProducerFenced
 from jepsen_like.mirror.kept import Partition
 from jepsen_like.mirror.plan import LinkEnd
 from jepsen_like.port.wires import Address, text_of
@@ -29,30 +30,6 @@ CONNECTS_WITHIN_S: Final = 5.0
 METADATA_VERSION: Final = 9
 GROUP, TRANSACTION = 0, 1
 BROKEN = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, MalformedMessage)
-
-
-class SessionEnd(Exception):
-    """A reason to end the copying under an open link; of several the one with the most `gravity` counts."""
-
-    gravity = 0
-
-
-class LinkBroken(SessionEnd):
-    """A cluster did not answer, or not now. What was asked may have happened; the link is opened again."""
-
-    gravity = 1
-
-
-class ProducerFenced(SessionEnd):
-    """Another process has taken the link's transactional id since."""
-
-    gravity = 2
-
-
-class ClusterRefused(SessionEnd):
-    """A cluster refuses for good what the mirror needs; the text states which, what and why."""
-
-    gravity = 3
 
 
 FENCED: Final = {
@@ -79,27 +56,6 @@ REFUSED: Final = {
     KafkaErrorCode.POLICY_VIOLATION,
     KafkaErrorCode.UNSUPPORTED_VERSION,
 }
-
-
-@asynccontextmanager
-async def open_bare_nursery() -> AsyncIterator[trio.Nursery]:
-    """A nursery that raises the gravest `SessionEnd` of its tasks bare; any other error stays in its group."""
-    try:
-        async with trio.open_nursery() as nursery:
-            yield nursery
-    except BaseExceptionGroup as group:
-        ends, others = group.split(SessionEnd)
-        if ends is None or (others is not None and others.split(trio.Cancelled)[1] is not None):
-            raise
-        raise max(_leaves(ends), key=lambda error: error.gravity) from None
-
-
-def _leaves(group: BaseExceptionGroup[SessionEnd]) -> Iterator[SessionEnd]:
-    for error in group.exceptions:
-        if isinstance(error, BaseExceptionGroup):
-            yield from _leaves(error)
-        else:
-            yield error
 
 
 def check(code: int, doing: str) -> None:

@@ -1,12 +1,11 @@
 """`run_mirror`: copies from one Kafka cluster to another until it is cancelled, fenced, or refused."""
 
-import enum
 from typing import Final
 
-import attrs
 import trio
 
-from jepsen_like.mirror.kafka.client import ClusterClient, ClusterRefused, LinkBroken, ProducerFenced
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, MirrorEnded, ProducerFenced, Why
+from jepsen_like.mirror.kafka.client import ClusterClient
 from jepsen_like.mirror.kafka.opening import TakenOver, check_open, fresh_holder, open_link
 from jepsen_like.mirror.kafka.reading import read_links
 from jepsen_like.mirror.kafka.session import Session, TopicsChanged
@@ -16,23 +15,6 @@ from jepsen_like.mirror.plan import MirrorPlan, Tell
 RETRY_S: Final = 0.5
 FENCED_LOOKS: Final = 20
 FENCED_LOOK_S: Final = 0.1
-
-
-class Why(enum.Enum):
-    """The reasons for which a mirror ends by itself."""
-
-    FENCED = "fenced"
-    REFUSED = "refused"
-    CAUGHT_UP = "caught-up"
-
-
-@attrs.frozen
-class MirrorEnded:
-    """The end of a mirror, in words for an operator, and how many records it copied."""
-
-    why: Why
-    message: str
-    records: int = 0
 
 
 async def run_mirror(plan: MirrorPlan, tell: Tell) -> MirrorEnded:

@@ -6,8 +6,9 @@ from typing import Final
 import attrs
 import trio
 
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken
 from jepsen_like.mirror.kafka.batches import Fetched, copy_batches
-from jepsen_like.mirror.kafka.client import GROUP, ClusterClient, ClusterRefused, LinkBroken, check
+from jepsen_like.mirror.kafka.client import GROUP, ClusterClient, check
 from jepsen_like.mirror.kept import LINKS_TOPIC, KeptLink, Partition, decode_links, is_status
 from jepsen_like.mirror.link import LinkStatus
 from kafka_compat.protocol.apis.fetch import (

@@ -19,15 +19,9 @@ from jepsen_like.mirror.core import (
     RecordsFetched,
     TransactionCommitted,
 )
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, ProducerFenced, SessionEnd, open_bare_nursery
 from jepsen_like.mirror.kafka.batches import CopiedBatch
-from jepsen_like.mirror.kafka.client import (
-    ClusterClient,
-    ClusterRefused,
-    LinkBroken,
-    ProducerFenced,
-    SessionEnd,
-    open_bare_nursery,
-)
+from jepsen_like.mirror.kafka.client import ClusterClient
 from jepsen_like.mirror.kafka.opening import OpenLink
 from jepsen_like.mirror.kafka.reading import committed_offsets, fetch, list_groups, read_ends, read_statuses
 from jepsen_like.mirror.kafka.topics import read_forms, shape_topics

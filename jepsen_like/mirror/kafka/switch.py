@@ -1,78 +1,24 @@
 """`run_switch`: fences a link, copies its tail or gives it up, cuts the link, and states what was lost."""
 
 import time
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
 
-from jepsen_like.mirror.kafka.client import ClusterClient, ClusterRefused, LinkBroken, ProducerFenced
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, ProducerFenced
+from jepsen_like.mirror.kafka.client import ClusterClient
 from jepsen_like.mirror.kafka.opening import OpenLink, TakenOver, begin_link, fresh_holder, take_link
 from jepsen_like.mirror.kafka.reading import count_records, read_ends, read_links
 from jepsen_like.mirror.kafka.session import Session, TopicsChanged
 from jepsen_like.mirror.kept import KeptLink, Partition, encode_status
 from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, switching_epoch
-from jepsen_like.mirror.plan import MirrorPlan, Tell
+from jepsen_like.mirror.plan import Tell
+from jepsen_like.mirror.switching import LeftBehind, NotSwitched, PerhapsSwitched, Switched, SwitchPlan
 
-WAIT_S: Final = 30.0
 RETRY_S: Final = 0.3
 DECIDES_WITHIN_S: Final = 60.0
 COUNTS_WITHIN_S: Final = 10.0
-
-
-@attrs.frozen
-class SwitchPlan:
-    """A switch from the source of a mirror to its target."""
-
-    mirror: MirrorPlan
-    wait_s: float = WAIT_S
-    gives_up: bool = False
-    fences: bool = True
-
-
-@attrs.frozen
-class LeftBehind:
-    """One partition after the switch: what the target has, and what only the source has."""
-
-    partition: Partition
-    copied_to: int
-    source_end: int | None
-    lost: int | None
-    """The records that were acknowledged and not copied; None if the source does not answer."""
-
-    def row(self) -> dict[str, Any]:
-        """Returns it as a row of a table."""
-        return {
-            "topic": self.partition[0],
-            "partition": self.partition[1],
-            "copied_to": self.copied_to,
-            "source_end": self.source_end,
-            "lost": self.lost,
-        }
-
-
-@attrs.frozen
-class Switched:
-    """The end of a switch."""
-
-    epoch: int
-    left: tuple[LeftBehind, ...]
-    duration_s: float
-
-    @property
-    def lost(self) -> int | None:
-        """The records that were lost; None if a part is unknown."""
-        known = [each.lost for each in self.left if each.lost is not None]
-        return sum(known) if len(known) == len(self.left) else None
-
-
-class NotSwitched(Exception):
-    """Clients certainly must stay at the source; the text states why, and what to do."""
-
-
-class PerhapsSwitched(Exception):
-    """The cut was asked for and its outcome is unknown; the text states what to do."""
 
 
 async def run_switch(plan: SwitchPlan, tell: Tell) -> Switched:
@@ -210,15 +156,3 @@ class _Switch:
         raise NotSwitched(
             f"the target does not answer ({complaint}); clients stay where they are; repeat the same command"
         )
-
-
-def row_of_end(switched: Switched, link: str) -> Mapping[str, Any]:
-    """Returns the last object that a program reads."""
-    return {
-        "event": "switched",
-        "link": link,
-        "epoch": switched.epoch,
-        "lost": switched.lost,
-        "unknown": switched.lost is None,
-        "duration_s": round(switched.duration_s, 3),
-    }

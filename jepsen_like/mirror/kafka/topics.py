@@ -6,7 +6,8 @@ from typing import Final
 import attrs
 import trio
 
-from jepsen_like.mirror.kafka.client import ClusterClient, ClusterRefused, LinkBroken, check
+from jepsen_like.mirror.ends import ClusterRefused, LinkBroken
+from jepsen_like.mirror.kafka.client import ClusterClient, check
 from jepsen_like.mirror.kept import LINKS_TOPIC
 from kafka_compat.protocol.apis.create_partitions import (
     CREATE_PARTITIONS,

@@ -8,8 +8,9 @@ from typing import Final
 import trio
 
 from jepsen_like.mirror.core import Offsets
+from jepsen_like.mirror.ends import open_bare_nursery
 from jepsen_like.mirror.kafka.batches import CopiedBatch, copy_batches, next_sequence
-from jepsen_like.mirror.kafka.client import GROUP, TRANSACTION, ClusterClient, SentRequest, check, open_bare_nursery
+from jepsen_like.mirror.kafka.client import GROUP, TRANSACTION, ClusterClient, SentRequest, check
 from jepsen_like.mirror.kafka.reading import by_topic
 from jepsen_like.mirror.kept import LINKS_TOPIC, KeyAndValue, Partition
 from kafka_compat.protocol.apis.init_producer_id import INIT_PRODUCER_ID, InitProducerIdRequest, InitProducerIdResponse

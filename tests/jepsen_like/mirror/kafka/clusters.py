@@ -8,7 +8,8 @@ import attrs
 import trio
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
-from jepsen_like.mirror.kafka.mirror import MirrorEnded, run_mirror
+from jepsen_like.mirror.ends import MirrorEnded
+from jepsen_like.mirror.kafka.mirror import run_mirror
 from jepsen_like.mirror.plan import LinkEnd, MirrorPlan
 from jepsen_like.testing.kafka.cluster import LocalKafka
 

@@ -6,9 +6,11 @@ import attrs
 import pytest
 import trio
 
-from jepsen_like.mirror.kafka.mirror import MirrorEnded, Why, run_mirror
-from jepsen_like.mirror.kafka.switch import NotSwitched, SwitchPlan, run_switch
+from jepsen_like.mirror.ends import MirrorEnded, Why
+from jepsen_like.mirror.kafka.mirror import run_mirror
+from jepsen_like.mirror.kafka.switch import run_switch
 from jepsen_like.mirror.plan import DivergedTail
+from jepsen_like.mirror.switching import NotSwitched, SwitchPlan
 from jepsen_like.systems.kafka.answers.rules import AnswerRule
 from jepsen_like.testing.kafka.cluster import LocalKafka
 from tests.jepsen_like.mirror.kafka.clusters import (
