@@ -97,7 +97,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
         "jepsen_like.capacity.command:capacity", "Show how many brokers survive the loss of a zone without an overload."
     ),
     "proxy": LazyCommand("jepsen_like.operate.proxy:proxy", "Stand before a Kafka cluster and choose its answers."),
-    "mirror": LazyCommand("jepsen_like.mirror.command:mirror", "Copy topics and offsets to another Kafka cluster."),
+    "mirror": LazyCommand("jepsen_like.mirror.command:mirror", "Copy topics and offsets to another cluster."),
     "switch": LazyCommand("jepsen_like.mirror.command:switch", "Move clients from a cluster to its mirror, or back."),
     "append": LazyCommand("jepsen_like.operate.log:append", "Append records to a raft group."),
     "read": LazyCommand("jepsen_like.operate.log:read", "Read its committed records."),

@@ -13,8 +13,6 @@ import trio
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.mirror.ends import MirrorEnded, Why
-from jepsen_like.mirror.kafka.mirror import run_mirror
-from jepsen_like.mirror.kafka.switch import run_switch
 from jepsen_like.mirror.plan import DivergedTail, LinkEnd, MirrorPlan, Tell
 from jepsen_like.mirror.switching import NotSwitched, PerhapsSwitched, Switched, SwitchPlan, row_of_end
 from jepsen_like.operate.access import OPEN, BrokerAccess, UnusableAccess, access_of
@@ -25,6 +23,7 @@ from jepsen_like.port.wires import Address
 from raft.net.certificates import UnusableFiles
 
 T = TypeVar("T")
+SYSTEMS: Final = ("kafka", "rocketmq")
 ENDS: Final = {
     "source": "Brokers of the cluster whose topics are copied; one that is up will do.",
     "target": "Brokers of the cluster that gets the copies.",
@@ -42,6 +41,7 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
         link: str,
         topics: str,
         groups: str,
+        system: str,
         **others: Any,
     ) -> Any:
         ends = [
@@ -50,7 +50,7 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ]
         if set(source) & set(target):
             raise click.UsageError("--from and --to name the same broker; a mirror needs two clusters")
-        plan = MirrorPlan(ends[0], ends[1], link=link, topics=_words(topics), groups=_words(groups))
+        plan = MirrorPlan(ends[0], ends[1], link=link, topics=_words(topics), groups=_words(groups), system=system)
         return command(plan=plan, **others)
 
     functools.update_wrapper(with_plan, command)
@@ -62,6 +62,7 @@ def link_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--topics", default="*", show_default=True, help="Copy these topics: names, or * in them, with commas."
         ),
+        click.option("--system", type=click.Choice(SYSTEMS), default=SYSTEMS[0], show_default=True),
         click.option("--link", default="mirror", show_default=True, help="The name of this pair of clusters."),
         click.option("--to-config", "target_config", type=file, help="Client properties for --to, for SASL and TLS."),
         click.option("--from-config", "source_config", type=file, help="Client properties for --from."),
@@ -93,24 +94,66 @@ def _words(text: str) -> tuple[str, ...]:
     type=click.Choice([DivergedTail.KEEP.value, DivergedTail.RECREATE.value]),
     help="Records of the target that were never copied from it, after a switch: leave them, or delete their topic.",
 )
+@click.option(
+    "--status", "shows", is_flag=True, help="Show the lag of each partition and the link's epoch; copy nothing."
+)
 @click.option("--until-caught-up", is_flag=True, help="End once the target has all that the source has.")
 @json_option
-def mirror(*, plan: MirrorPlan, diverged: str | None, until_caught_up: bool, as_json: bool) -> ExitStatus:
-    """Copy topics, their settings and groups' offsets from one Kafka cluster to another, each record once.
+def mirror(*, plan: MirrorPlan, diverged: str | None, until_caught_up: bool, shows: bool, as_json: bool) -> ExitStatus:
+    """Copy topics, their settings and groups' offsets from one cluster to another, each record once.
+
+    --from and --to name brokers of Kafka, or with --system rocketmq name servers of RocketMQ.
 
     It goes on until Ctrl-C, or until another mirror or a switch takes the link. A restart goes on where it was. Exit status 0 if it
     was stopped or has caught up, 5 if it was fenced or refused.
     """
-    plan = attrs.evolve(
-        plan, diverged=DivergedTail(diverged) if diverged else DivergedTail.REFUSE, until_caught_up=until_caught_up
-    )
-    ended = run(_until_stopped, functools.partial(run_mirror, plan, _teller(as_json)))
+    if shows:
+        return _show_status(plan, as_json)
+    plan = attrs.evolve(plan, diverged=_tail_of(diverged, plan.system), until_caught_up=until_caught_up)
+    ended = run(_until_stopped, functools.partial(_runs_of(plan.system)[0], plan, _teller(as_json)))
     if ended is None:
         ended_row = {"event": "end", "why": "stopped", "message": "stopped; start it again to go on"}
         _say(ended_row, as_json)
         return ExitStatus.VALID
     _say({"event": "end", "why": ended.why.value, "message": ended.message, "records": ended.records}, as_json)
     return ExitStatus.VALID if ended.why is Why.CAUGHT_UP else ExitStatus.NOT_DONE
+
+
+def _show_status(plan: MirrorPlan, as_json: bool) -> ExitStatus:
+    """Print the lag of each partition, `None` where the source does not answer. Raises `NotDone`."""
+    try:
+        seen: Switched = run(_runs_of(plan.system)[1], SwitchPlan(plan, fences=False), _teller(as_json))
+    except NotSwitched as error:
+        raise NotDone(str(error)) from None
+    printer = Printer(as_json)
+    rows = ({name: value for name, value in each.row().items() if name != "lost"} for each in seen.left)
+    printer.rows([{**row, "lag": each.lost} for row, each in zip(rows, seen.left, strict=True)])
+    if as_json:
+        click.echo(json_line({"event": "status", "link": plan.link, "epoch": seen.epoch, "lag": seen.lost}))
+    else:
+        click.echo(f"quorumlog mirror: link {plan.link} has epoch {seen.epoch}", err=True)
+    return ExitStatus.VALID
+
+
+def _tail_of(diverged: str | None, system: str) -> DivergedTail:
+    tail = DivergedTail(diverged) if diverged else DivergedTail.REFUSE
+    if tail is DivergedTail.RECREATE and system != SYSTEMS[0]:
+        raise click.UsageError(
+            "--diverged recreate is for Kafka; delete the topic of RocketMQ by quorumlog topics delete"
+        )
+    return tail
+
+
+def _runs_of(system: str) -> tuple[Callable[..., Awaitable[MirrorEnded]], Callable[..., Awaitable[Switched]]]:
+    """Returns the mirror and the switch of a system, imported now."""
+    if system == SYSTEMS[0]:
+        from jepsen_like.mirror.kafka.mirror import run_mirror
+        from jepsen_like.mirror.kafka.switch import run_switch
+
+        return run_mirror, run_switch
+    from jepsen_like.mirror.rocketmq import mirror as of_rocketmq
+
+    return of_rocketmq.run_mirror, of_rocketmq.run_switch
 
 
 async def _until_stopped(work: Callable[[], Awaitable[MirrorEnded]]) -> MirrorEnded | None:
@@ -213,12 +256,13 @@ def switch(
     if diverged and not is_back:
         raise click.UsageError("--diverged is for --back")
     if is_back:
-        plan = attrs.evolve(plan.turn(), diverged=DivergedTail(diverged) if diverged else DivergedTail.REFUSE)
+        plan = attrs.evolve(plan.turn(), diverged=_tail_of(diverged, plan.system))
     tell = _teller(as_json)
+    run_mirror, run_switch = _runs_of(plan.system)
     switching = SwitchPlan(plan, wait_s, gives_up, fences=not unsafe_no_fence)
     try:
         if is_back and not unsafe_no_fence:
-            run(_bring_back, plan, tell, wait_s)
+            run(_bring_back, run_mirror, plan, tell, wait_s)
         switched: Switched = run(run_switch, switching, tell)
     except NotSwitched as error:
         raise NotDone(str(error)) from None
@@ -234,7 +278,9 @@ def switch(
     return ExitStatus.VALID if switched.lost == 0 else ExitStatus.VIOLATION
 
 
-async def _bring_back(plan: MirrorPlan, tell: Tell, wait_s: float) -> None:
+async def _bring_back(
+    run_mirror: Callable[..., Awaitable[MirrorEnded]], plan: MirrorPlan, tell: Tell, wait_s: float
+) -> None:
     """Mirror the other way until caught up. Raises `NotSwitched`."""
     with trio.move_on_after(wait_s):
         ended = await run_mirror(attrs.evolve(plan, until_caught_up=True), tell)
@@ -248,8 +294,10 @@ async def _bring_back(plan: MirrorPlan, tell: Tell, wait_s: float) -> None:
 
 
 def _flags(plan: MirrorPlan) -> str:
-    ends = f"--from {text_of_cluster(plan.source.addresses)} --to {text_of_cluster(plan.target.addresses)}"
-    return ends if plan.link == "mirror" else f"{ends} --link {plan.link}"
+    words = f"--from {text_of_cluster(plan.source.addresses)} --to {text_of_cluster(plan.target.addresses)}"
+    if plan.system != SYSTEMS[0]:
+        words += f" --system {plan.system}"
+    return words if plan.link == "mirror" else f"{words} --link {plan.link}"
 
 
 def advice_of(switched: Switched, switching: SwitchPlan) -> list[str]:

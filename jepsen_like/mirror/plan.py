@@ -1,6 +1,7 @@
 """The plan of a mirror and of a switch: two clusters, a link between them, and what of the source is copied."""
 
 import enum
+import secrets
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -41,6 +42,7 @@ class MirrorPlan:
     groups: tuple[str, ...] = ("*",)
     diverged: DivergedTail = DivergedTail.REFUSE
     until_caught_up: bool = False
+    system: str = "kafka"
 
     def copies_topic(self, name: str) -> bool:
         """Returns True if a topic of the source is copied; names that begin with `__` belong to the brokers."""
@@ -53,3 +55,8 @@ class MirrorPlan:
     def turn(self) -> "MirrorPlan":
         """Returns the plan of the other direction."""
         return attrs.evolve(self, source=self.target, target=self.source)
+
+
+def fresh_holder() -> str:
+    """Returns the name of a process that takes a link."""
+    return secrets.token_hex(8)

@@ -15,6 +15,9 @@ READING = "jepsen_like.mirror.kafka.reading"
 SESSION = "jepsen_like.mirror.kafka.session"
 SWITCH = "jepsen_like.mirror.kafka.switch"
 WRITING = "jepsen_like.mirror.kafka.writing"
+ORIGINS = "jepsen_like.mirror.rocketmq.origin"
+QUEUES = "jepsen_like.mirror.rocketmq.session"
+QUEUES_OPENED = "jepsen_like.mirror.rocketmq.opening"
 QUIET = ("tests/jepsen_like/mirror/kafka/test_batches.py::test_sequence_numbers_wrap_at_31_bits",)
 _bug = partial(plant, judge="standby", oracles=["standby"], happy=QUIET)
 
@@ -178,5 +181,40 @@ STANDBY_BUGS: Sequence[Mutant] = (
         SWITCH,
         "*lost.get(at, (None, None))",
         "*lost.get(at, (position, 0))",
+    ),
+    _bug(
+        "rocketmq-mirror-copies-the-newest-again",
+        "a restarted mirror begins with the message that was copied last",
+        ORIGINS,
+        "position = max(position, origin.offset + 1)",
+        "position = max(position, origin.offset)",
+    ),
+    _bug(
+        "rocketmq-mirror-sends-back",
+        "messages that came from the target are copied to it again",
+        QUEUES,
+        "own = [message for message in pulled if origin_of(message.properties, self.plan.link) is None]",
+        "own = list(pulled)",
+    ),
+    _bug(
+        "rocketmq-mirror-does-not-look",
+        "a mirror whose link was claimed by another one goes on",
+        QUEUES,
+        "if held is None or held.status.holder != self.link.claim.status.holder:",
+        "if held is None:",
+    ),
+    _bug(
+        "rocketmq-claims-of-old-mirrors",
+        "a mirror's claim holds while a switch is under way",
+        ORIGINS,
+        "return claimed.epoch == held.epoch + 1 and claimed.holder == held.holder",
+        "return True",
+    ),
+    _bug(
+        "rocketmq-mirror-forgets-the-floor",
+        "what a switch left behind, and was to stay there, is copied after the return",
+        QUEUES_OPENED,
+        "floor = self.other.ends.get(str(place), 0) if self.other else 0",
+        "floor = 0",
     ),
 )

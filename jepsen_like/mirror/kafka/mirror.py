@@ -6,11 +6,11 @@ import trio
 
 from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, MirrorEnded, ProducerFenced, Why
 from jepsen_like.mirror.kafka.client import ClusterClient
-from jepsen_like.mirror.kafka.opening import TakenOver, check_open, fresh_holder, open_link
+from jepsen_like.mirror.kafka.opening import TakenOver, check_open, open_link
 from jepsen_like.mirror.kafka.reading import read_links
 from jepsen_like.mirror.kafka.session import Session, TopicsChanged
 from jepsen_like.mirror.link import LinkRefused
-from jepsen_like.mirror.plan import MirrorPlan, Tell
+from jepsen_like.mirror.plan import MirrorPlan, Tell, fresh_holder
 
 RETRY_S: Final = 0.5
 FENCED_LOOKS: Final = 20

@@ -4,7 +4,6 @@ Only a holder of the link's transactional id changes the state, and taking the i
 read after the taking stays true for as long as this holder can commit.
 """
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
@@ -42,11 +41,6 @@ class OpenLink:
 
 class TakenOver(Exception):
     """Another process holds the link since; the text states which epoch and state it wrote."""
-
-
-def fresh_holder() -> str:
-    """Returns the name of a process that takes a link."""
-    return secrets.token_hex(8)
 
 
 @attrs.frozen

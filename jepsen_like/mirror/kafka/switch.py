@@ -8,12 +8,12 @@ import trio
 
 from jepsen_like.mirror.ends import ClusterRefused, LinkBroken, ProducerFenced
 from jepsen_like.mirror.kafka.client import ClusterClient
-from jepsen_like.mirror.kafka.opening import OpenLink, TakenOver, begin_link, fresh_holder, take_link
+from jepsen_like.mirror.kafka.opening import OpenLink, TakenOver, begin_link, take_link
 from jepsen_like.mirror.kafka.reading import count_records, read_ends, read_links
 from jepsen_like.mirror.kafka.session import Session, TopicsChanged
 from jepsen_like.mirror.kept import KeptLink, Partition, encode_status
 from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, switching_epoch
-from jepsen_like.mirror.plan import Tell
+from jepsen_like.mirror.plan import Tell, fresh_holder
 from jepsen_like.mirror.switching import LeftBehind, NotSwitched, PerhapsSwitched, Switched, SwitchPlan
 
 RETRY_S: Final = 0.3

@@ -1,0 +1,1 @@
+"""The mirror between RocketMQ clusters."""
