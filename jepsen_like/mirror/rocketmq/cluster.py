@@ -9,7 +9,7 @@ import trio
 
 from jepsen_like.mirror.ends import LinkBroken
 from jepsen_like.mirror.plan import LinkEnd
-from jepsen_like.mirror.rocketmq.origin import CLAIMS_TOPIC, Claim, decode_claim, encode_claim, settle_claims
+from jepsen_like.mirror.rocketmq.origin import CLAIMS_TOPIC, LinkClaim, decode_claim, encode_claim, settle_claims
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection, RemotingConnection
 from raft.addresses import address_of
@@ -215,7 +215,7 @@ class MirroredCluster:
         """Make the topic of claims, if it is missing."""
         await self.make_topic(0, TopicConfig(topic_name=CLAIMS_TOPIC, read_queue_nums=1, write_queue_nums=1))
 
-    async def read_claims(self, link: str) -> Claim | None:
+    async def read_claims(self, link: str) -> LinkClaim | None:
         """Returns the claim that holds a link; None if there is none."""
         place = QueuePlace(CLAIMS_TOPIC, 0, 0)
         try:
@@ -227,7 +227,7 @@ class MirroredCluster:
         claims = (decode_claim(body, link) for body in self._claims)
         return settle_claims(claim for claim in claims if claim is not None)
 
-    async def write_claim(self, link: str, claim: Claim) -> None:
+    async def write_claim(self, link: str, claim: LinkClaim) -> None:
         """Append a claim. Only `read_claims` tells whether it holds."""
         message = InnerMessage(0, encode_claim(link, claim), "")
         await self.send(QueuePlace(CLAIMS_TOPIC, 0, 0), [message], 0, time.time_ns() // 1_000_000)

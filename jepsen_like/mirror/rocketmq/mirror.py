@@ -16,7 +16,7 @@ from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, switchin
 from jepsen_like.mirror.plan import MirrorPlan, Tell, fresh_holder
 from jepsen_like.mirror.rocketmq.cluster import ANSWERS_WITHIN_S, MirroredCluster, QueuePlace
 from jepsen_like.mirror.rocketmq.opening import begin_queues, claim_link, open_queues, words_of
-from jepsen_like.mirror.rocketmq.origin import Claim, origin_of
+from jepsen_like.mirror.rocketmq.origin import LinkClaim, origin_of
 from jepsen_like.mirror.rocketmq.session import QueuesChanged, QueueSession
 from jepsen_like.mirror.switching import LeftBehind, NotSwitched, PerhapsSwitched, Switched, SwitchPlan
 
@@ -98,25 +98,25 @@ class _QueueSwitch:
         is_copied, complaint = await self._copy_tail()
         if not is_copied and not self.plan.gives_up:
             status = attrs.evolve(held.status, epoch=held.status.epoch + 1, state=LinkStage.OPEN)
-            await self._settle(Claim(status))
+            await self._settle(LinkClaim(status))
             raise NotSwitched(
                 f"the tail was not copied within {self.plan.wait_s:g} s ({complaint}); the link is open again and clients stay "
                 "at the source; start the mirror again, and repeat with a longer --wait, or, if the source is gone, with "
                 "--give-up"
             )
-        cut = await self._settle(Claim(attrs.evolve(held.status, state=LinkStage.CUT)))
+        cut = await self._settle(LinkClaim(attrs.evolve(held.status, state=LinkStage.CUT)))
         if not self._positions:
             await self._read_positions(cut)
         return cut.status.epoch
 
-    async def _fence(self) -> Claim:
-        """Claim the switch, and wait until what a mirror had on its way is stored or lost."""
+    async def _fence(self) -> LinkClaim:
+        """LinkClaim the switch, and wait until what a mirror had on its way is stored or lost."""
         try:
             await self.target.refresh()
             held = await self.target.read_claims(self._link)
             epoch = switching_epoch(self._link, held.status if held else None)
             topics = held.status.topics if held else ()
-            claim = Claim(LinkStatus(epoch, LinkStage.SWITCHING, self.holder, topics))
+            claim = LinkClaim(LinkStatus(epoch, LinkStage.SWITCHING, self.holder, topics))
             claimed = await claim_link(self.plan.mirror, self.target, claim)
         except LinkRefused as error:
             raise NotSwitched(str(error)) from None
@@ -149,7 +149,7 @@ class _QueueSwitch:
                     await trio.sleep(SETTLES_S)
         return False, complaint
 
-    async def _settle(self, claim: Claim) -> Claim:
+    async def _settle(self, claim: LinkClaim) -> LinkClaim:
         complaint = ""
         with trio.move_on_after(DECIDES_WITHIN_S):
             while True:
@@ -165,7 +165,7 @@ class _QueueSwitch:
                     await trio.sleep(RETRY_S)
         raise PerhapsSwitched(f"the target does not answer ({complaint}); the link may be cut; repeat the same command")
 
-    async def _read_positions(self, held: Claim) -> None:
+    async def _read_positions(self, held: LinkClaim) -> None:
         """Read from the target's messages how far each queue of the link's topics is copied."""
         configs = await self.target.topics()
         for topic in held.status.topics:

@@ -9,7 +9,7 @@ from jepsen_like.mirror.ends import LinkBroken, ProducerFenced
 from jepsen_like.mirror.link import LinkRefused, LinkStage, LinkStatus, opening_epoch
 from jepsen_like.mirror.plan import DivergedTail, MirrorPlan
 from jepsen_like.mirror.rocketmq.cluster import MirroredCluster, PulledMessage, QueuePlace
-from jepsen_like.mirror.rocketmq.origin import Claim, QueueProgress, find_progress, origin_of
+from jepsen_like.mirror.rocketmq.origin import LinkClaim, QueueProgress, find_progress, origin_of
 from rocketmq_compat.remoting.bodies import TopicConfig
 
 QUEUES_MIN: Final = 1
@@ -19,7 +19,7 @@ QUEUES_MIN: Final = 1
 class OpenQueues:
     """A direction that this process holds."""
 
-    claim: Claim
+    claim: LinkClaim
     queues: Mapping[QueuePlace, QueueProgress]
     configs: Mapping[str, Mapping[int, TopicConfig]]
 
@@ -45,14 +45,16 @@ async def open_queues(
     queues, ends = await _Opening(plan, source, target, own, other).begin(configs)
     turns = before is None or before.state is LinkStage.CUT
     status = LinkStatus(epoch, LinkStage.OPEN, holder, tuple(sorted(configs)))
-    held = await claim_link(plan, target, Claim(status, ends if turns else {}))
+    held = await claim_link(plan, target, LinkClaim(status, ends if turns else {}))
     # Two directions that open at once each see the other here, since each was written before it looks.
     other = await source.read_claims(plan.link)
     opening_epoch(plan.link, before, other.status if other else None)
     return OpenQueues(held, queues, configs)
 
 
-async def begin_queues(plan: MirrorPlan, source: MirroredCluster, target: MirroredCluster, held: Claim) -> OpenQueues:
+async def begin_queues(
+    plan: MirrorPlan, source: MirroredCluster, target: MirroredCluster, held: LinkClaim
+) -> OpenQueues:
     """Returns the direction for a claim that holds already. Raises `LinkRefused` and `LinkBroken`."""
     other = await source.read_claims(plan.link)
     configs = {name: each for name, each in (await source.topics()).items() if plan.copies_topic(name)}
@@ -60,7 +62,7 @@ async def begin_queues(plan: MirrorPlan, source: MirroredCluster, target: Mirror
     return OpenQueues(held, queues, configs)
 
 
-async def claim_link(plan: MirrorPlan, target: MirroredCluster, claim: Claim) -> Claim:
+async def claim_link(plan: MirrorPlan, target: MirroredCluster, claim: LinkClaim) -> LinkClaim:
     """Append a claim, and return it if it holds. Raises `LinkBroken` if another one came before it."""
     await target.write_claim(plan.link, claim)
     held = await target.read_claims(plan.link)
@@ -79,8 +81,8 @@ class _Opening:
     plan: MirrorPlan
     source: MirroredCluster
     target: MirroredCluster
-    own: Claim | None
-    other: Claim | None
+    own: LinkClaim | None
+    other: LinkClaim | None
 
     async def begin(
         self, configs: Mapping[str, Mapping[int, TopicConfig]]

@@ -1,4 +1,4 @@
-"""What RocketMQ's records carry for a mirror: the origin of a copied message, and the claims on a link. Pure.
+"""The records of a mirror of RocketMQ: the origin of a copied message, and the claims on a link. Pure.
 
 A copy has the property `QL_ORIGIN`: link, epoch, offset in the source's queue, and the time of its birth. So the newest copy of
 a queue tells how far the mirror came, and a copy that came twice is known by it. Claims are messages of one queue; every reader
@@ -41,35 +41,35 @@ def origin_of(properties: Mapping[str, str], link: str) -> Origin | None:
 
 
 @attrs.frozen
-class Claim:
+class LinkClaim:
     """A status that a process wants, and the ends of the target's queues as an opening found them."""
 
     status: LinkStatus
     ends: Mapping[str, int] = attrs.field(factory=dict)
 
 
-def encode_claim(link: str, claim: Claim) -> bytes:
+def encode_claim(link: str, claim: LinkClaim) -> bytes:
     """Returns the body of a claim."""
     status = claim.status
     found = {"link": link, "epoch": status.epoch, "state": status.state.value, "holder": status.holder}
     return json.dumps({**found, "topics": list(status.topics), "ends": dict(claim.ends)}).encode()
 
 
-def decode_claim(body: bytes, link: str) -> Claim | None:
+def decode_claim(body: bytes, link: str) -> LinkClaim | None:
     """Returns a claim on this link; None for one on another link. Raises `ValueError` for other bytes."""
     found = json.loads(body)
     if found["link"] != link:
         return None
     status = LinkStatus(found["epoch"], LinkStage(found["state"]), found["holder"], tuple(found["topics"]))
-    return Claim(status, found["ends"])
+    return LinkClaim(status, found["ends"])
 
 
-def settle_claims(claims: Iterable[Claim]) -> Claim | None:
+def settle_claims(claims: Iterable[LinkClaim]) -> LinkClaim | None:
     """Returns the claim that holds after all of these, in their order; a claim against the rule changes nothing.
 
     The first to begin an epoch has it. Within an open epoch the newest mirror has it, and a switch ends it.
     """
-    held: Claim | None = None
+    held: LinkClaim | None = None
     for claim in claims:
         if held is None or is_next(held.status, claim.status):
             # What an opening found is a fact of its whole epoch, and of the switch that ends it.

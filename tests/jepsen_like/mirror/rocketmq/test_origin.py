@@ -3,7 +3,7 @@
 from jepsen_like.mirror.link import LinkStage, LinkStatus
 from jepsen_like.mirror.rocketmq.origin import (
     ORIGIN,
-    Claim,
+    LinkClaim,
     Origin,
     decode_claim,
     encode_claim,
@@ -15,11 +15,11 @@ from jepsen_like.mirror.rocketmq.origin import (
 OPEN, SWITCHING, CUT = LinkStage.OPEN, LinkStage.SWITCHING, LinkStage.CUT
 
 
-def claim(epoch: int, state: LinkStage, holder: str = "m", **ends: int) -> Claim:
-    return Claim(LinkStatus(epoch, state, holder, ("t",)), ends)
+def claim(epoch: int, state: LinkStage, holder: str = "m", **ends: int) -> LinkClaim:
+    return LinkClaim(LinkStatus(epoch, state, holder, ("t",)), ends)
 
 
-def settle(*claims: Claim) -> Claim:
+def settle(*claims: LinkClaim) -> LinkClaim:
     held = settle_claims(claims)
     assert held is not None
     return held
