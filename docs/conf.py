@@ -28,6 +28,7 @@ CONTENTS = {
         "docs/checking",
         "docs/cluster",
         "docs/zones",
+        "docs/two-topics",
         "docs/mirror",
         "docs/rehearsals",
         "docs/systems",
@@ -43,6 +44,7 @@ CONTENTS = {
     "API": [
         "docs/api/raft",
         "docs/api/log",
+        "docs/api/two_topics",
         "docs/api/kafka_compat",
         "docs/api/rocketmq_compat",
         "docs/api/jepsen_like",

@@ -96,6 +96,9 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "capacity": LazyCommand(
         "jepsen_like.capacity.command:capacity", "Show how many brokers survive the loss of a zone without an overload."
     ),
+    "two-topics": LazyCommand(
+        "jepsen_like.two_clusters.command:two_topics", "Lose one of two clusters that have a topic each."
+    ),
     "proxy": LazyCommand("jepsen_like.operate.proxy:proxy", "Stand before a Kafka cluster and choose its answers."),
     "mirror": LazyCommand("jepsen_like.mirror.command:mirror", "Copy topics and offsets to another cluster."),
     "switch": LazyCommand("jepsen_like.mirror.command:switch", "Move clients from a cluster to its mirror, or back."),

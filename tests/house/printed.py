@@ -45,12 +45,17 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 OPERATORS = "jepsen_like.operate."
-ZONES = "jepsen_like.capacity."
+LOST_PLACES = ("jepsen_like.capacity.", "jepsen_like.two_clusters.", "jepsen_like.mirror.", "jepsen_like.rehearse.")
+KEYS = ("jepsen_like.run.ca:", "raft.secret_command:")
 
 
 def commands() -> str:
-    """Returns the commands that `quorumlog --help` lists; those of operators share a line, and those that a page of zones explains."""
-    shared = {OPERATORS: "See and change a cluster: docs/operations.md.", ZONES: "Lose a zone: docs/zones.md."}
+    """Returns the commands that `quorumlog --help` lists; those that a page explains together share a line."""
+    shared: dict[str | tuple[str, ...], str] = {
+        OPERATORS: "See and change a cluster: docs/operations.md.",
+        LOST_PLACES: "Survive a lost zone or cluster.",
+        KEYS: "Make certificates and secrets: docs/security.md.",
+    }
     of = {prefix: [name for name, lazy in COMMANDS.items() if lazy.target.startswith(prefix)] for prefix in shared}
     alone = [name for name in COMMANDS if not any(name in names for names in of.values())]
     rows = [[f"`quorumlog {name}`", COMMANDS[name].summary] for name in alone]

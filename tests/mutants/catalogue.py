@@ -32,6 +32,7 @@ from tests.mutants.simulator_bugs import SIMULATOR
 from tests.mutants.standby_bugs import STANDBY_BUGS
 from tests.mutants.transaction_judge_bugs import TRANSACTION_JUDGE_BUGS
 from tests.mutants.trust_bugs import TRUST_BUGS
+from tests.mutants.two_topics_bugs import TWO_TOPICS_BUGS
 from tests.mutants.worth_bugs import WORTH_BUGS
 from tests.mutants.zone_bugs import ZONE_BUGS
 
@@ -648,6 +649,7 @@ ALL: Sequence[Mutant] = (
     *WORTH_BUGS,
     *CAPACITY_BUGS,
     *RECORDING_BUGS,
+    *TWO_TOPICS_BUGS,
     *CLAIM_BUGS,
     *FULL_DISK_BUGS,
     *BUDGET_BUGS,

@@ -266,6 +266,17 @@ def measure_recordings(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def send_to_two(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of two topics: of the deciders, of the shells around clients, and of the experiment's figures."""
+    return _failing(
+        "two-topics",
+        "tests/two_topics",
+        "tests/kafka_compat/test_topic_pair.py",
+        "tests/rocketmq_compat/test_topic_pair.py",
+        "tests/jepsen_like/two_clusters",
+    )
+
+
 def refuse(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of refusals: of messages that no correct peer sends, and of directories that lost a node's promises."""
     return _failing("refusals", "tests/raft/test_rules.py", "tests/raft/shell/test_lost_files.py")
@@ -537,6 +548,7 @@ JUDGES: Mapping[str, Judge] = {
     "worth": weigh_claims,
     "capacity": hold_capacity,
     "recordings": measure_recordings,
+    "two-topics": send_to_two,
     "access": authorize,
     "answers": answer_clients,
     "full-disks": fill_disks,

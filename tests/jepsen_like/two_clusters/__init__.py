@@ -1,0 +1,1 @@
+"""The experiment with two topics: its figures from a history."""
