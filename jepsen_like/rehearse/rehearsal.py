@@ -1,11 +1,13 @@
 """One rehearsal: a city is lost under load, an operator switches, the city returns, and the operator switches back.
 
 All that enters or leaves a city takes half of the delay, so a record on its way from one city to the other takes all of it.
-Clients stand in neither city. The loss is a SIGKILL of every broker of the city at once; their disks are there again later.
+Clients stand in neither city. The mirror stands still for a moment, so that there is a lag. Then SIGKILL ends every broker of
+the city at once; their disks are there again later.
 """
 
 import json
 import random
+import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -72,7 +74,7 @@ class RehearsalPlan:
     def times(self) -> "Pace":
         """Returns how long each phase takes."""
         rng = random.Random(f"rehearsal {self.seed}")
-        return Pace(*(round(rng.uniform(*each), 2) for each in ((3, 6), (0.5, 2), (2, 4), (2, 4))))
+        return Pace(*(round(rng.uniform(*each), 2) for each in ((3, 6), (0.3, 0.8), (0.5, 2), (2, 4), (2, 4))))
 
 
 @attrs.frozen
@@ -80,7 +82,9 @@ class Pace:
     """The seconds that each phase takes."""
 
     before: float
-    """Load until the city is lost."""
+    """Load until the mirror stands still."""
+    stall: float
+    """From there to the loss of the city: so long is its lag."""
     decision: float
     """From the loss to the operator's command."""
     apart: float
@@ -166,7 +170,10 @@ class Rehearsal:
         mirror = await self._mirror(A, B)
         await self._move(clients.all, self.homes[A])
         await trio.sleep(times.before)
+        mirror.process.send_signal(signal.SIGSTOP)
+        await trio.sleep(times.stall)
         lost_ns = await self._lose(A)
+        mirror.process.send_signal(signal.SIGCONT)
         await trio.sleep(times.decision)
         await self._switch_from_lost(clients, lost_ns)
         if self.plan.fences:
