@@ -322,11 +322,13 @@ class Rehearsal:
         lines = [*step.out.with_suffix(".err").read_text().splitlines(), *step.out.read_text().splitlines()]
         return lines[-1] if lines else "it printed nothing"
 
-    def kill(self) -> None:
+    async def kill(self) -> None:
         """End every command that still runs."""
-        for step in self._running:
-            if step.process.poll() is None:
-                step.process.kill()
+        with trio.CancelScope(shield=True):
+            for step in self._running:
+                if step.process.poll() is None:
+                    step.process.kill()
+                await step.process.wait()
 
     async def _keep_logs(self) -> None:
         with DumpWriter(self.directory / "dump.parquet") as dump:
@@ -354,7 +356,7 @@ async def rehearse(plan: RehearsalPlan, directory: Path) -> dict[str, Any]:
             try:
                 await rehearsal.play()
             finally:
-                rehearsal.kill()
+                await rehearsal.kill()
     return rehearsal.figures
 
 
