@@ -1,7 +1,7 @@
 """Fuzzed requests against a real Kafka broker process: each may end its own connection, and nothing else.
 
 `python -m tests.fuzz.kafka --frames 100000 --seed 1` starts one broker with a secret, sends that many requests of every API and version
-(and frames of the raft wire), each on a connection of its own, and prints what came of them. A third come from a broker that has
+(and frames of the raft wire; `--only 57 64` of these APIs), each on a connection of its own, and prints what came of them. A third come from a broker that has
 proven who it is, and speaks for others. It fails unless
 
 - every request with valid encoding, and no longer than its API takes, is answered, but for those whose errors have no place in an answer
@@ -27,7 +27,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -297,11 +297,11 @@ def send_fuzzed(port: int, frame: FuzzedFrame, *, by_broker: bool) -> str:
     return "answered"
 
 
-def fuzz(frames: int, seed: int) -> dict[str, Any]:
+def fuzz(frames: int, seed: int, only: Collection[int] = ()) -> dict[str, Any]:
     """Send the frames; what happened. `AssertionError` if more than single connections suffered."""
     with tempfile.TemporaryDirectory() as directory:
         try:
-            outcome = _fuzz(frames, random.Random(seed), Path(directory), authorizes=seed % 2 == 1)
+            outcome = _fuzz(frames, random.Random(seed), Path(directory), only, authorizes=seed % 2 == 1)
         except AssertionError as error:
             error.add_note("the broker logged: " + (Path(directory) / "stderr").read_text()[-8000:])
             raise
@@ -314,7 +314,9 @@ def fuzz(frames: int, seed: int) -> dict[str, Any]:
     return outcome
 
 
-def _fuzz(frames: int, rng: random.Random, directory: Path, *, authorizes: bool) -> dict[str, Any]:
+def _fuzz(
+    frames: int, rng: random.Random, directory: Path, only: Collection[int], *, authorizes: bool
+) -> dict[str, Any]:
     fates: Counter[str] = Counter()
     kinds: Counter[str] = Counter()
     reached = 0
@@ -331,7 +333,7 @@ def _fuzz(frames: int, rng: random.Random, directory: Path, *, authorizes: bool)
         began, baseline, peak = time.monotonic(), broker.memory_bytes(), 0
         try:
             for count in range(frames):
-                frame = fuzzed_frame(rng)
+                frame = fuzzed_frame(rng, only)
                 by_broker = not frame.native and rng.random() < 1 / 3
                 try:
                     fate = send_fuzzed(broker.port, frame, by_broker=by_broker)
@@ -385,8 +387,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--frames", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int, nargs="*", default=(), metavar="KEY", help="the keys of the APIs to send")
     arguments = parser.parse_args()
-    sys.stdout.write(json.dumps(fuzz(arguments.frames, arguments.seed), indent=2) + "\n")
+    sys.stdout.write(json.dumps(fuzz(arguments.frames, arguments.seed, arguments.only), indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,20 +7,24 @@ Nothing here can undo what a healthy client was promised: its topic is only ever
 import math
 import random
 import struct
+from collections.abc import Collection
 from typing import Any
 
 import attrs
 
 from kafka_compat.controller import commands as c
+from kafka_compat.coordinator.subscription import Assignment, EmbeddedPartitions, Subscription
 from kafka_compat.model import TopicPartition
 from kafka_compat.protocol import schema
 from kafka_compat.protocol.api import Api, RequestHeader
 from kafka_compat.protocol.apis.controller import CONTROLLER_COMMAND
 from kafka_compat.protocol.batch_header import HEADER_BYTES, BatchHeader, encode_batch_header
+from kafka_compat.protocol.compiler import wire_of
 from kafka_compat.protocol.errors import CannotEncode
 from kafka_compat.protocol.registry import APIS, BROKER_APIS
 from kafka_compat.protocol.schema import NO_UUID, NamedField, rows
 from kafka_compat.records import encode_records, encode_varint
+from raft.net.decoder import Buffer
 from tests.fuzz.wire import CLIENT_REQUESTS, PEER_MESSAGES, damaged_frame
 from tests.kafka_compat.packers import PACKERS
 
@@ -52,7 +56,25 @@ BAD_SETTINGS = [
     ("no.such.setting", "1"),
     ("unclean.leader.election.enable", "perhaps"),
 ]
+OF_CONFIGS, OF_GROUPS = (33, 44), (11, 12, 13, 14, 68, 69)
+"""APIs whose names are of settings, and APIs of members of groups."""
+THROTTLES = [f"{role}.replication.throttled.{what}" for role in ("leader", "follower") for what in ("rate", "replicas")]
+THROTTLE_VALUES = ["*", "", "none", "0:1", "0:1,1:2", "0:1:2", "0", "-1", "1048576", "9" * 40, "0:1," * 5_000]
+FEATURES = ["metadata.version", "transaction.version", "group.version", "eligible.leader.replicas.version", "", "x"]
+EXPRESSIONS = [
+    "",
+    "t.*",
+    "[^t]+",
+    "(",
+    "[",
+    "(a|b)*c",
+    "((a{900}){900}){900}",
+    "(x*)*" * 200,
+    r"\p{Greek}",
+    "|" * 5_000,
+]
 BASE_MS = 1_700_000_000_000
+NO_MEMBER = ("member_id", "generation_id", "generation_id_or_member_epoch")
 REPEATED, REPEATED_SHARE, REPEATED_BYTES_MAX = 1_000, 0.02, 1_000
 """The entries of an array are repeated so often, in this share of the requests, if a request is not longer."""
 COUNTS = [-1, 2**31 - 1, -(2**31), 2**31 - 2, 65_536]
@@ -180,6 +202,16 @@ def text(name: str, key: int, rng: random.Random) -> str:
     """A text for a field of that name."""
     if name == "cluster_id":
         return rng.choice([CLUSTER, "another", ""])
+    if key in OF_CONFIGS and name in ("name", "value"):
+        return rng.choice(THROTTLES if name == "name" else THROTTLE_VALUES) if rng.random() < 0.7 else rng.choice(TEXTS)
+    if key in OF_CONFIGS and name == "resource_name":
+        return rng.choice(["1", "", "2", "01", TARGET, TARGET, "absent", rng.choice(TEXTS)])
+    if name == "feature":
+        return rng.choice(FEATURES)
+    if name == "subscribed_topic_regex":
+        return rng.choice(EXPRESSIONS)
+    if key in OF_GROUPS and name in ("group_id", "protocol_type", "member_id") and rng.random() < 0.7:
+        return {"group_id": rng.choice("gh"), "protocol_type": "consumer"}.get(name) or rng.choice(["", "m", "n"])
     if "topic" in name or name == "name":
         choice = rng.random()
         if choice < 0.5:
@@ -196,7 +228,7 @@ def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
         return rng.choice([-1, 0, 1, 1, -1, 2, -2])
     if row.name in ("partition", "partition_index", "index", "partition_indexes") and rng.random() < 0.6:
         return 0
-    if row.name in ("member_id", "generation_id", "generation_id_or_member_epoch") and rng.random() < 0.6:
+    if key not in OF_GROUPS and row.name in NO_MEMBER and rng.random() < 0.6:
         return "" if of is schema.STRING else -1  # so that commits need no member
     if row.name == "group_instance_id" and rng.random() < 0.6:
         return None
@@ -217,7 +249,26 @@ def scalar(row: NamedField, key: int, rng: random.Random) -> Any:
     assert of is schema.BYTES, row
     if key == CONTROLLER_COMMAND.key and rng.random() < 0.8:
         return c.encode_command(absurd_command(rng))
+    if key in OF_GROUPS and rng.random() < 0.7:
+        return embedded_protocol(rng)
     return rng.randbytes(rng.choice([0, 1, 30, 3_000]))
+
+
+def embedded_protocol(rng: random.Random) -> bytes:
+    """A subscription or an assignment of a consumer, right or almost."""
+    version, names = (
+        rng.choice([0, 1, 2, 3, 3, 9]),
+        [rng.choice([TARGET, TARGET, "absent", ""]) for _ in range(rng.randrange(3))],
+    )
+    partitions = tuple(number(32, rng) for _ in range(rng.randrange(4)))
+    owned = tuple(EmbeddedPartitions(topic=name, partitions=partitions) for name in names)
+    made: Subscription | Assignment = Assignment(assigned=owned)
+    if rng.random() < 0.7:
+        made = Subscription(topics=tuple(names), owned=owned if version else ())
+    out: list[Buffer] = [struct.pack(">h", version)]
+    wire_of(type(made), min(version, 3), False).write(out, made)
+    whole = b"".join(out)
+    return damage_bytes(whole, rng) if rng.random() < 0.2 else whole
 
 
 def absurd_command(rng: random.Random) -> c.Command:
@@ -280,10 +331,10 @@ def repeat_entries(asked: Any, rng: random.Random) -> Any:
     return attrs.evolve(asked, **{name: getattr(asked, name) * REPEATED})
 
 
-def request(rng: random.Random) -> bytearray:
-    """A frame with a request that can be decoded."""
-    api, version = rng.choice(VERSIONS)
-    if rng.random() < 0.2:
+def request(rng: random.Random, only: Collection[int]) -> bytearray:
+    """A frame with a request that can be decoded, of any API or of those alone."""
+    api, version = rng.choice([each for each in VERSIONS if each[0].key in only] if only else VERSIONS)
+    if not only and rng.random() < 0.2:
         api = ALL[rng.choice([0, 1, 11, CONTROLLER_COMMAND.key])]
         version = rng.choice(api.versions)
     header = RequestHeader(api.key, version, rng.getrandbits(31), rng.choice([None, "", "fuzz", "c" * 30_000]))
@@ -304,13 +355,13 @@ def fix_length(data: bytearray) -> bytes:
     return bytes(data)
 
 
-def fuzzed_frame(rng: random.Random) -> FuzzedFrame:
+def fuzzed_frame(rng: random.Random, only: Collection[int] = ()) -> FuzzedFrame:
     """A frame and what is wrong with it; about four in five reach the decoder of an API."""
     choice = rng.random()
     if choice < 0.05:
         data, _ = damaged_frame(PEER_MESSAGES if rng.random() < 0.5 else CLIENT_REQUESTS, rng)
         return FuzzedFrame(data, "native")
-    frame = request(rng)
+    frame = request(rng, only)
     if choice < 0.5:
         return FuzzedFrame(bytes(frame), "values")
     if choice < 0.85:
