@@ -60,7 +60,7 @@ GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
 SESSION_MS: Final = 3000
 REBALANCE_MS: Final = 10_000
 TRANSACTION_WITHIN_MS: Final = 8000
-FEEDERS, TWINS = 10, 2
+FEEDERS, TWINS = 16, 2
 """Producers of transactions that read nothing, each with a transactional id, and transformers that share one, of each input."""
 LAST_ACTS: Final = (SENDER, KEYED_SENDER, FEEDER, TRANSFORMER, READER, STABLE_READER, SCANNER)
 """The roles in the order of their last writes and reads."""
