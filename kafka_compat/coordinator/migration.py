@@ -58,7 +58,7 @@ def upgrade(group: ClassicGroup, topics: Mapping[str, KnownTopic]) -> ConsumerGr
 
 
 def downgrade(group: ConsumerGroup, topics: Mapping[str, KnownTopic], time_ms: int) -> ClassicGroup:
-    """Returns a group whose members are all classic as a classic one, Stable with the partitions that they have.
+    """Returns a group whose members are all classic as a classic one, Stable with the partitions that they may read.
 
     Its generation is the newest epoch of any member: so their heartbeats report the rebalance, and they keep their partitions.
     """
@@ -83,7 +83,7 @@ def downgrade(group: ConsumerGroup, topics: Mapping[str, KnownTopic], time_ms: i
                 protocols=tuple(
                     JoinGroupProtocol(name=each.name, metadata=each.metadata) for each in classic.protocols
                 ),
-                assignment=write_assignment(member.assigned, topics, assignment_version(classic)),
+                assignment=write_assignment(member.held, topics, assignment_version(classic)),
             )
         )
     made.protocol = made.select_protocol()

@@ -152,6 +152,13 @@ KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
         oracles=["script"],
     ),
     kafka_bug(
+        "downgrade-forgets-what-is-still-read",
+        "a member has given nothing back yet when the group moves back and over again, and another gets its partition",
+        MIGRATION,
+        ("write_assignment(member.held, topics", "write_assignment(member.assigned, topics"),
+        oracles=["script"],
+    ),
+    kafka_bug(
         "downgrade-raises-the-generation",
         "members lose their partitions, because none is in the generation of the classic group",
         MIGRATION,
