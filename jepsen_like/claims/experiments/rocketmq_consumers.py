@@ -107,16 +107,18 @@ def slow_copies(desk: ClaimDesk) -> None:
     ):
         plan = pair(way, *settings, nodes=3, zones=far, rate=50.0, duration_s=5.0)
         shown = desk.run(f"{copies} of 3 copies, one slave half a second away", plan)
-        desk.measure(f"p50_waiting_for_{copies}_ms", shown.latency_ms(), "ms", shown)
+        desk.measure(
+            f"p50_waiting_for_{copies}_ms", round(float(np.median(_latencies_of_queues(shown))), 1), "ms", shown
+        )
     plan = pair(SYNC, zones=ZonePlan.of("2", delay_s=SLOW_S, clients="a"), rate=50.0, duration_s=5.0)
     shown = desk.run("sync pair, slave half a second away", plan)
-    slow = _share_of_slow(shown)
+    slow = _latencies_of_queues(shown)
     desk.measure("queues_delayed", len(slow), "", shown)
-    desk.measure("least_delayed_queue_ms", min(slow), "ms", shown)
-    desk.measure("copies_of_the_log_are_equal", int(_equal_logs(shown)), "", shown)
+    desk.measure("least_delayed_queue_ms", round(min(slow), 1), "ms", shown)
+    desk.measure("logs_of_a_broker", _count_logs(shown), "", shown)
 
 
-def _share_of_slow(shown: DoneRun) -> list[float]:
+def _latencies_of_queues(shown: DoneRun) -> list[float]:
     """Returns the median latency of each queue, in ms."""
     names = ("object", "f", "type", "t_inv", "t_ret")
     obj, f, outcome, t_inv, t_ret = HistoryReader.open(shown.directory / "history.parquet").columns(names)
@@ -124,16 +126,10 @@ def _share_of_slow(shown: DoneRun) -> list[float]:
     return [float(np.median((t_ret - t_inv)[sent & (obj == each)])) / 1e6 for each in np.unique(obj[sent])]
 
 
-def _equal_logs(shown: DoneRun) -> bool:
-    """Returns True if both brokers hold the same bytes of one log, whatever queue they are of."""
-    logs = [_log_of(shown, node) for node in (1, 2)]
-    shorter = min(map(len, logs))
-    return shorter > 0 and logs[0][:shorter] == logs[1][:shorter]
-
-
-def _log_of(shown: DoneRun, node: int) -> bytes:
-    files = sorted((shown.directory / "nodes" / str(node)).rglob("commitlog/**/*.log"))
-    return b"".join(file.read_bytes().rstrip(b"\0") for file in files)
+def _count_logs(shown: DoneRun) -> int:
+    """Returns the most logs that a broker keeps for all its queues."""
+    places = [shown.directory / "nodes" / str(node) / "data" / "commitlog" / "logs" for node in (1, 2)]
+    return max(sum(each.is_dir() for each in place.iterdir()) for place in places)
 
 
 def move_offsets(desk: ClaimDesk) -> None:
@@ -192,7 +188,7 @@ EXPERIMENTS: Final = (
             ),
             expect("C77", "queues_delayed", at_least(2)),
             expect("C77", "least_delayed_queue_ms", at_least(450)),
-            expect("C77", "copies_of_the_log_are_equal", exactly(1)),
+            expect("C77", "logs_of_a_broker", exactly(1)),
         ),
         conduct=slow_copies,
     ),
