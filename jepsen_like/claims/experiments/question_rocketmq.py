@@ -4,7 +4,7 @@ from typing import Final
 
 from jepsen_like.claims.experiment import ClaimDesk, DoneRun, Experiment
 from jepsen_like.claims.experiments.raft_quorum import plan_kill
-from jepsen_like.claims.experiments.rocketmq_consumers import MASTER_DOWN
+from jepsen_like.claims.experiments.rocketmq_consumers import MASTER_DOWN, positions_plan
 from jepsen_like.claims.experiments.rocketmq_groups import ONE_THEN_TWO, PAUSED, POWERLESS
 from jepsen_like.claims.experiments.rocketmq_names import ONE_BY_ONE, THREE_ZONES
 from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, HOLD_S, KILLED, LOST, RAFT, SYNC, pair
@@ -59,14 +59,14 @@ def fill_table(desk: ClaimDesk) -> None:
         names,
         4,
     )
-    offsets = desk.run("sync pair, master lost, consumers", pair(SYNC, faults=LOST, workload="group", rate=100.0))
+    offsets = desk.run("sync pair, master lost, consumers", positions_plan())
     again = offsets.results.given.again if offsets.results.given else 0
     rows.append(
         [
             "control: topics and positions of groups",
             "files of each broker, copied by its slave",
             "the master is lost with its disk, a slave is promoted",
-            tell_rto(offsets, 2),
+            tell_rto(offsets),
             (f"{offsets.lost:,} lost; {again:,} messages given again", offsets),
         ]
     )

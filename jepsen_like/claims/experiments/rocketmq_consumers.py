@@ -5,13 +5,15 @@ from typing import Any, Final
 import numpy as np
 
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, DoneRun, Experiment, fault
-from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, LOST, RAFT, SYNC, pair
+from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, RAFT, SYNC, pair
 from jepsen_like.claims.judgement import Part, at_least, at_most, between, exactly, expect
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.port.zones import ZonePlan
+from jepsen_like.run.exercise import RunPlan
 
 DOWN_S: Final = 8.0
+PROMOTED: Final = (fault(1, "promote-by-hand", 2.3, 1.0, seed=2),)
 MASTER_DOWN: Final = (fault(1, "kill", 4.0, DOWN_S),)
 ONE_OF_TWO_DOWN: Final = (fault(1, "kill", 4.0, DOWN_S),)
 FETCHED_SHARE: Final = 0.05
@@ -132,9 +134,14 @@ def _count_logs(shown: DoneRun) -> int:
     return max(sum(each.is_dir() for each in place.iterdir()) for place in places)
 
 
+def positions_plan() -> RunPlan:
+    """The plan of a pair with consumers whose master is lost while its slave is near: a consumer reads what no slave has yet."""
+    return pair(SYNC, faults=PROMOTED, workload="group", rate=100.0)
+
+
 def move_offsets(desk: ClaimDesk) -> None:
     """The master is lost with its disk; the slave that an operator lets lead has its own copy of the groups' positions."""
-    plan = pair(SYNC, faults=LOST, workload="group", rate=100.0)
+    plan = positions_plan()
     shown = desk.run("sync pair, master lost, consumers", plan)
     desk.measure("given_again", shown.results.given.again if shown.results.given else 0, "messages", shown)
     desk.measure("lost", shown.lost, "records", shown)
