@@ -23,12 +23,18 @@ SLOW_S: Final = 0.25
 """One way to a slave that stands in another zone: its copies are half a second late."""
 
 
+def _consuming(workload: str, consume_ms: int) -> RunPlan:
+    return pair(ASYNC, f"consume_ms={consume_ms}", faults=MASTER_DOWN, workload=workload, rate=300.0, duration_s=15.0)
+
+
+def concurrent_plan() -> RunPlan:
+    """The plan of a pair whose master is down while consumers without an order have not consumed all."""
+    return _consuming("group", 60)
+
+
 def follow_consumers(desk: ClaimDesk) -> None:
     """The master of a pair is killed while its consumers have not consumed all."""
-    for name, workload, consume_ms in (("concurrent", "group", 60), ("ordered", "order", 30)):
-        plan = pair(
-            ASYNC, f"consume_ms={consume_ms}", faults=MASTER_DOWN, workload=workload, rate=300.0, duration_s=15.0
-        )
+    for name, plan in (("concurrent", concurrent_plan()), ("ordered", _consuming("order", 30))):
         shown = desk.run(f"{name} consumers, master killed", plan)
         row = _progress(shown)
         desk.measure(f"{name}_left_at_the_kill", row["left"], "messages", shown)

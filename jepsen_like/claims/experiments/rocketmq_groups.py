@@ -11,6 +11,7 @@ ONE_THEN_TWO: Final = (fault(1, "kill", 1.5, 2.5), fault(2, "kill", 6.0, 2.5, Ta
 POWERLESS: Final = (fault(1, "power", 2.0, 1.0, Target.ALL),)
 PAUSED: Final = (fault(1, "pause", 1.5, 12.0),)
 DEAD_PAIR_S: Final = 3.0
+DEAD_PAIR: Final = (fault(1, "kill", 1.5, DEAD_PAIR_S, scope="broker-a"),)
 
 
 def lose_one_then_two(desk: ClaimDesk) -> None:
@@ -45,8 +46,7 @@ def compare_rates(desk: ClaimDesk) -> None:
 
 def kill_one_of_two(desk: ClaimDesk) -> None:
     """Two pairs, and the master of one is killed."""
-    dead = (fault(1, "kill", 1.5, DEAD_PAIR_S, scope="broker-a"),)
-    shown = desk.run("two pairs, one master killed", pair(ASYNC, "pairs=2", faults=dead, nodes=4, duration_s=6.5))
+    shown = desk.run("two pairs, one master killed", pair(ASYNC, "pairs=2", faults=DEAD_PAIR, nodes=4, duration_s=6.5))
     silences = shown.results.silences or {"scopes_s": {}, "all_s": None}
     frozen, other = silences["scopes_s"]["broker-a"], silences["scopes_s"]["broker-b"]
     desk.measure("dead_pair_silent_s", frozen or 0.0, "s", shown)

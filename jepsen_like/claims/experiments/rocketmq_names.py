@@ -18,12 +18,12 @@ ONE_BY_ONE: Final = (
 )
 
 
+NAMES_KILLED: Final = pair(ASYNC, faults=ONE_BY_ONE, nodes=3, zones=THREE_ZONES, duration_s=13.0)
+
+
 def kill_names(desk: ClaimDesk) -> None:
     """Three name servers are killed one at a time, then all at once; then the single parts of a pair."""
-    shown = desk.run(
-        "name servers killed one by one, then all",
-        pair(ASYNC, faults=ONE_BY_ONE, nodes=3, zones=THREE_ZONES, duration_s=13.0),
-    )
+    shown = desk.run("name servers killed one by one, then all", NAMES_KILLED)
     desk.measure("rto_of_sends_without_a_name_server_s", max(shown.rto_s(number) for number in (1, 2, 3)), "s", shown)
     desk.measure("rto_of_sends_without_any_name_server_s", shown.rto_s(4), "s", shown)
     desk.measure("lost_without_name_servers", shown.lost, "records", shown)

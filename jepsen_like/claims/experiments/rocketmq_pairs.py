@@ -16,7 +16,7 @@ HOLD_S: Final = 2.5
 KILLED: Final = (fault(1, "kill", 1.5, HOLD_S),)
 POWERLESS: Final = (fault(1, "power", 2.0, 1.0, Target.ALL),)
 POWER_OF_MASTER: Final = (fault(1, "power", 2.0, 1.0),)
-LOST: Final = (fault(1, "partition", 1.5, 5.0, seed=5), fault(2, "promote-by-hand", 2.3, 1.0, seed=2, overlaps=1))
+LOST: Final = (fault(1, "partition", 1.5, 8.0, seed=5), fault(2, "promote-by-hand", 2.3, 1.0, seed=2, overlaps=1))
 """The slaves are cut off, and the master is lost with its disk 0.8 s later; an operator lets one of them lead. The cut outlasts that: brokers
 that start again answer no one, and a way to them would seem to be cut still."""
 PEACE_S: Final = 1.5
