@@ -67,6 +67,7 @@ LEVEL = click.option(
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), default=None, help="Number of processes; default: one for each core."
 )
+@click.option("--zones", is_flag=True, help="Only the worlds that stand in zones, one seed of ten.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as one line of JSON, last on stdout.")
 @click.option(
     "--explore", is_flag=True, help="Search every reachable state of a small group instead of simulating seeds."
@@ -88,6 +89,7 @@ def sim(
     system: str,
     level: str,
     jobs: int | None,
+    zones: bool,
     as_json: bool,
     explore: bool,
     scope: str | None,
@@ -103,10 +105,12 @@ def sim(
     crash; from empty logs and from logs that diverge), breadth first, until all states are visited or the time is over.
     A violation is printed with the shortest sequence of events that leads to it.
     """
-    refuse_ignored("--explore", given=explore, needed_by=("scope", "minutes"), ruled_out=("seeds", "level", "jobs"))
+    refuse_ignored(
+        "--explore", given=explore, needed_by=("scope", "minutes"), ruled_out=("seeds", "level", "jobs", "zones")
+    )
     chosen = choose(system, level)
     if not explore:
-        return Campaign(chosen, seeds, jobs or available_cores(), as_json).run()
+        return Campaign(chosen, seeds, jobs or available_cores(), as_json, zones).run()
     try:
         searched = chosen.model.read_scope(scope or chosen.model.scope)
     except ValueError as error:

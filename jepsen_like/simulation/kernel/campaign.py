@@ -10,7 +10,7 @@ import gc
 import multiprocessing
 import signal
 from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -40,17 +40,20 @@ class Shortfall:
 
 @attrs.define
 class Block:
-    """Consecutive seeds and what happened in all of them together."""
+    """Seeds one after the other, and what happened in all of them together."""
 
     first_seed: int
     floors: Mapping[str, int]
     """For `BLOCK_SEEDS` seeds."""
     seeds: int = 0
+    end_seed: int = 0
+    """One beyond the last seed."""
     counts: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, result: SeedResult) -> None:
         """One more seed."""
         self.seeds += 1
+        self.end_seed = result.seed + 1
         self.counts.update(result.counts)
         self.counts["steps"] += result.steps
 
@@ -65,7 +68,7 @@ class Block:
         return [Shortfall(name, count, floor) for name, count, floor in counted if count < floor]
 
 
-def _play_chunk(model: SystemModel[Any], seeds: range) -> list[SeedResult]:
+def _play_chunk(model: SystemModel[Any], seeds: Sequence[int]) -> list[SeedResult]:
     return [model.play(seed) for seed in seeds]
 
 
@@ -76,7 +79,7 @@ def _begin_worker() -> None:
     gc.set_threshold(100_000)
 
 
-def play_all(model: SystemModel[Any], seeds: range, jobs: int) -> Generator[SeedResult, None, None]:
+def play_all(model: SystemModel[Any], seeds: Sequence[int], jobs: int) -> Generator[SeedResult, None, None]:
     """The results of all seeds, in order; closing the iterator ends the workers."""
     chunks = [seeds[at : at + CHUNK_SEEDS] for at in range(0, len(seeds), CHUNK_SEEDS)]
     if jobs == 1 or len(chunks) == 1:

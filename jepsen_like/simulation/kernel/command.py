@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,16 +160,24 @@ class Campaign:
     seeds: range
     jobs: int
     as_json: bool
+    in_zones: bool = False
+    """Only the seeds whose worlds stand in zones."""
     whole: Block = attrs.field(init=False)
     _began: float = attrs.field(factory=time.monotonic)
     _told_at: float = attrs.field(factory=time.monotonic)
     _shortfalls: list[str] = attrs.field(factory=list)
+    _played: Sequence[int] = ()
 
     def run(self) -> int:
         """Play the seeds, block by block."""
-        floors = self.chosen.model.floors
-        block, self.whole = Block(self.seeds[0], floors), Block(self.seeds[0], floors)
-        with contextlib.closing(play_all(self.chosen.model, self.seeds, self.jobs)) as results:
+        model = self.chosen.model
+        self._played = [seed for seed in self.seeds if model.draw(seed).zones] if self.in_zones else self.seeds
+        if not self._played:
+            raise click.BadParameter(
+                f"no world of {self.seeds.start}:{self.seeds.stop} stands in zones", param_hint="--seeds"
+            )
+        block, self.whole = Block(self._played[0], model.floors), Block(self._played[0], model.floors)
+        with contextlib.closing(play_all(model, self._played, self.jobs)) as results:
             for result in results:
                 block.add(result)
                 self.whole.add(result)
@@ -178,7 +187,7 @@ class Campaign:
                 self._tell_progress()
                 if block.seeds == BLOCK_SEEDS:
                     self._close_block(block)
-                    block = Block(result.seed + 1, floors)
+                    block = Block(result.seed + 1, model.floors)
         if block.seeds:
             self._close_block(block)
         if self.whole.seeds > BLOCK_SEEDS:
@@ -200,8 +209,8 @@ class Campaign:
             return
         self._told_at = time.monotonic()
         rate = self.whole.seeds / self._elapsed_s
-        left_s = (len(self.seeds) - self.whole.seeds) / rate
-        line = f"{self.whole.seeds:,} of {len(self.seeds):,} seeds, {rate:.0f} seeds/s, about {left_s:.0f} s left"
+        left_s = (len(self._played) - self.whole.seeds) / rate
+        line = f"{self.whole.seeds:,} of {len(self._played):,} seeds, {rate:.0f} seeds/s, about {left_s:.0f} s left"
         click.echo(f"\r{line:<70}" if terminal else line, err=True, nl=not terminal)
 
     def _close_progress(self) -> None:
@@ -211,9 +220,8 @@ class Campaign:
     def _close_block(self, block: Block) -> None:
         self._close_progress()
         missed = self._hold_to_floors(block)
-        end = block.first_seed + block.seeds
         self._say(
-            f"seeds {block.first_seed}:{end}, {block.counts['steps']:,} steps, {block.counts['committed_entries']:,} entries"
+            f"seeds {block.first_seed}:{block.end_seed}, {block.counts['steps']:,} steps, {block.counts['committed_entries']:,} entries"
         )
         for name in block.floors:
             floor = f"floor {block.floor(name):>9,}" if block.floor(name) else ""
@@ -225,8 +233,7 @@ class Campaign:
     def _hold_to_floors(self, block: Block) -> set[str]:
         """Hold the counts of a block against the floors. Returns the names of counts that are too low."""
         shortfalls = block.shortfalls()
-        end = block.first_seed + block.seeds
-        self._shortfalls += [f"seeds {block.first_seed}:{end}: {short}" for short in shortfalls]
+        self._shortfalls += [f"seeds {block.first_seed}:{block.end_seed}: {short}" for short in shortfalls]
         return {short.name for short in shortfalls}
 
     # ---------------------------------------------------------------- ends
@@ -258,7 +265,8 @@ class Campaign:
         return VIOLATION
 
     def _own_command(self) -> str:
-        return f"quorumlog sim --seeds {self.seeds.start}:{self.seeds.stop}{self.chosen.options}"
+        zones = " --zones" if self.in_zones else ""
+        return f"quorumlog sim --seeds {self.seeds.start}:{self.seeds.stop}{self.chosen.options}{zones}"
 
     def _print_json(self, **fields: object) -> None:
         if not self.as_json:

@@ -2,6 +2,8 @@
 
 import json
 
+import attrs
+import click
 import pytest
 
 from jepsen_like.simulation.kernel.campaign import play_all
@@ -26,6 +28,20 @@ def test_a_campaign_of_a_sound_model_is_clean_and_reaches_its_floors(capsys: pyt
     assert Campaign(choose_system(PAIR), range(400), 1, as_json=True).run() == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["system"], found["valid"], found["seeds_done"]) == ("pair", True, 400)
+
+
+def test_a_campaign_in_zones_plays_the_worlds_that_stand_in_some(capsys: pytest.CaptureFixture[str]) -> None:
+    def draw(seed: int) -> PairKnobs:
+        return attrs.evolve(PAIR.draw(seed), zones=2 if seed % 5 == 1 else 0)
+
+    model, broken = attrs.evolve(PAIR, draw=draw), attrs.evolve(BROKEN_PAIR, draw=draw)
+    assert Campaign(choose_system(model), range(100), 1, as_json=True, in_zones=True).run() == 0
+    assert json.loads(capsys.readouterr().out)["seeds_done"] == 20
+    assert Campaign(choose_system(broken), range(200), 1, as_json=False, in_zones=True).run() == 1
+    found = next(line for line in capsys.readouterr().out.splitlines() if "R1 at n2" in line)
+    assert int(found.split()[1].rstrip(":")) % 5 == 1
+    with pytest.raises(click.BadParameter, match="no world of 2:5 stands in zones"):
+        Campaign(choose_system(model), range(2, 5), 1, as_json=False, in_zones=True).run()
 
 
 def test_a_campaign_finds_the_bug_and_names_the_command_that_replays_it(capsys: pytest.CaptureFixture[str]) -> None:
