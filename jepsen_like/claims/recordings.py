@@ -36,6 +36,7 @@ from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.results import Observed, measure_run
 from jepsen_like.systems.kafka.stage.probe import Probe, ProbeLog, ProbePlan
 from jepsen_like.systems.kafka.stage.stage import Stage, open_stage
+from jepsen_like.systems.kafka.wire import NoAnswer
 
 NS: Final = 1e9
 
@@ -197,7 +198,7 @@ async def open_scene(
         async with opening as stage, trio.open_nursery() as nursery:
             yield Scene(desk, stage, nursery)
             nursery.cancel_scope.cancel()
-    except* (NotServing, NodeDidNotStart) as group:
+    except* (NotServing, NodeDidNotStart, NoAnswer) as group:
         raise DidNotRun(f"{name}: {first_cause(group)}") from group
 
 

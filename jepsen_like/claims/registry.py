@@ -7,7 +7,10 @@ from jepsen_like.claims.experiment import Experiment
 from jepsen_like.claims.experiments import (
     cities,
     kafka_acks,
+    kafka_controller,
+    kafka_groups,
     kafka_isr,
+    kafka_layout,
     modes,
     question_rocketmq,
     raft_elections,
@@ -32,6 +35,9 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *question_rocketmq.EXPERIMENTS,
     *kafka_acks.EXPERIMENTS,
     *kafka_isr.EXPERIMENTS,
+    *kafka_layout.EXPERIMENTS,
+    *kafka_controller.EXPERIMENTS,
+    *kafka_groups.EXPERIMENTS,
 )
 
 

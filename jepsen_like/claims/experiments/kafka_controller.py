@@ -12,6 +12,7 @@ from jepsen_like.claims.experiment import ClaimDesk, Experiment
 from jepsen_like.claims.experiments.kafka_acks import AFTER_S, RATE, RTO_S_MAX, WARM_S
 from jepsen_like.claims.judgement import Part, at_least, at_most, between, exactly, expect
 from jepsen_like.claims.recordings import Recording, Scene, judge, open_scene
+from jepsen_like.port.port import NotServing
 from jepsen_like.systems.kafka.stage.acts import Act
 from jepsen_like.systems.kafka.stage.inspection import OFFSETS, until_coordinated
 from jepsen_like.systems.kafka.stage.quorum import demote, hand_over, quorum
@@ -22,7 +23,7 @@ BROKERS: Final = 5
 ROUNDS: Final = 2
 HOLD_S: Final = 3.0
 SCHEDULES: Final = 1000
-ALONE: Final = frozenset({1})
+NO_LEADER: Final = -1
 
 Values = dict[str, float | str]
 
@@ -75,13 +76,26 @@ async def _kill_it(stage: Stage, found: Values) -> None:
         await stage.until("all brokers serve", stage.control.is_serving)
         youngest = controller
     await hand_over(stage, youngest)
-    found["controller_is_the_broker_that_came_last"] = int(await stage.controller() == youngest)
+    found["controller_is_the_broker_that_came_last"] = int(await _takes_over(stage, youngest))
     paused_ns = await _stop_it(stage, found, made)
     known = {name.topic for name in (await stage.control.view()).partitions}
     found["created_topics_that_are_missing"] = len(set(made) - known)
     found["topics_created"] = len(made)
     found["create_rto_s_after_a_death"] = round(rto_s, 2)
     found["create_rto_s_after_a_pause"] = round(paused_ns / 1e9, 2)
+
+
+async def _takes_over(stage: Stage, broker: int) -> bool:
+    """Returns True if this broker becomes the controller within a moment."""
+
+    async def leads() -> bool:
+        return await _leader_of(stage, broker) == broker
+
+    try:
+        await stage.until("the broker leads", leads, within_s=HOLD_S)
+    except NotServing:
+        return False
+    return True
 
 
 async def _stop_it(stage: Stage, found: Values, made: list[str]) -> int:
@@ -102,7 +116,7 @@ async def _stop_it(stage: Stage, found: Values, made: list[str]) -> int:
         return said.leader != old and said.epoch > before.epoch
 
     await stage.until("the old controller names another", is_fenced)
-    said = {(await quorum(stage, node)).leader for node in stage.alive}
+    said = {await _leader_of(stage, node) for node in stage.alive} - {NO_LEADER}
     found["controllers_named_after_the_old_one_is_back"] = len(said)
     return took_ns
 
@@ -192,7 +206,7 @@ async def _take_it_away(scene: Scene, found: Values) -> tuple[list[Recording], A
     controller = await stage.controller()
     others = [node for node in stage.brokers if node != controller]
     leader, *followers = others[:3]
-    plans = {"its-leader-dies": [leader, *followers], "its-leader-lives": [followers[0], followers[1]]}
+    plans = {"its-leader-dies": [leader, *followers], "its-leader-lives": [others[3], followers[1]]}
     await stage.create(*(PlacedTopic(name=name, placed=[placed]) for name, placed in plans.items()))
     recordings = [scene.record(f"no controller {name}", name, "acks=1") for name in plans]
     for recording in recordings:

@@ -200,7 +200,8 @@ EXPERIMENTS: Final = (
             expect("C53 C01", "commits_with_one_copy_while_its_broker_was_dead", exactly(0)),
             expect("C53 C01", "records_read_without_a_group_meanwhile", at_least(1)),
             expect("C53", "positions_kept_by_the_restart", exactly(len(GROUPS))),
-            expect("C53 C32", "group_rto_s", at_most(2 * RTO_S_MAX)),
+            expect("C53", "group_rto_s", at_most(2 * RTO_S_MAX)),
+            expect("C32", "group_rto_s", at_most(2 * RTO_S_MAX), Part.INSTEAD),
             expect("C56", "error_of_the_reassignment", exactly(0)),
             expect("C56", "positions_lost_by_reassigning", exactly(0)),
             expect(

@@ -9,6 +9,7 @@ import attrs
 from jepsen_like.port.port import NotServing
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.kafka.stage.stage import Stage
+from jepsen_like.systems.kafka.wire import NoAnswer
 from jepsen_like.systems.secret_of import secret_in
 from kafka_compat.protocol.apis.describe_quorum import (
     DESCRIBE_QUORUM,
@@ -39,6 +40,8 @@ async def quorum(stage: Stage, node: int) -> Quorum:
     """Returns a broker's word about the group. Raises `NoAnswer`."""
     asked = QuorumTopic(topic_name=METADATA_TOPIC, partitions=(QuorumPartition(partition_index=0),))
     answer = await stage.ask(node, DESCRIBE_QUORUM, VERSION, DescribeQuorumRequest(topics=(asked,)))
+    if answer.error_code or not answer.topics:
+        raise NoAnswer(f"broker {node} cannot describe the controllers' group: error {answer.error_code}")
     found = answer.topics[0].partitions[0]
     voters = tuple(each.replica_id for each in found.current_voters)
     return Quorum(found.leader_id, found.leader_epoch, found.high_watermark, voters)
