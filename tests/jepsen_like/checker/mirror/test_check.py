@@ -209,6 +209,17 @@ def test_what_a_group_had_committed_and_got_again_is_counted_apart(tmp_path: Pat
     assert verdict.mirror.committed_again == 2
 
 
+def test_the_first_record_after_the_switch_may_be_foreign(tmp_path: Path) -> None:
+    run = Rehearsal.of(5)
+    (one,) = run.partitions
+    for _ in range(3):
+        one.send()
+    run.lose()
+    one.logs[B].append(one.logs[A][1])
+    one.send()
+    assert run.judge(tmp_path).findings.counts == {Check.FOREIGN: 1}
+
+
 def test_without_a_switch_nothing_is_decided(tmp_path: Path) -> None:
     run = Rehearsal.of(3)
     run.load(40)
