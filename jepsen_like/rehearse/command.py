@@ -15,11 +15,11 @@ from jepsen_like.cli import EnvironmentMissing, ExitStatus, first_cause
 from jepsen_like.operate.tables import table_lines
 from jepsen_like.port.registry import system_named
 from jepsen_like.rehearse.rehearsal import RehearsalFailed, RehearsalPlan, rehearse
+from jepsen_like.report.rehearsal import REHEARSAL, render_rehearsal
 from jepsen_like.run.command import QUICK_HELP, RUNS, engine_for, new_run_directory, write_json
 from jepsen_like.run.options import MILLISECONDS, directory_option
 
 DELAYS_MS: Final = (30.0, 100.0)
-FIGURES: Final = "rehearsal.json"
 SHOWN_MAX: Final = 5
 VERDICTS: Final = {True: "valid", False: "INVALID", None: "unknown"}
 TIMES: Final = ("rto_machine_s", "rto_s", "read_s", "back_s")
@@ -99,7 +99,8 @@ def rehearse_city_lost(
             rows.append(row_of(plan, verdict, figures))
             verdicts.append(verdict.valid)
             told = {**rows[-1], "directory": str(directory), "result": verdict.as_json()}
-            write_json(directory / FIGURES, told)
+            write_json(directory / REHEARSAL, {**told, "down_ns": figures["down_ns"]})
+            click.echo(f"report: {render_rehearsal(directory)}", err=True)
             for line in lines_of(verdict):
                 click.echo(f"{directory}: {line}", err=True)
             if as_json:

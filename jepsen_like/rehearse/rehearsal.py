@@ -180,6 +180,7 @@ class Rehearsal:
             await self._expect_end(mirror)
         await trio.sleep(times.apart)
         await self._return(A)
+        self.figures["down_ns"] = [lost_ns, time.monotonic_ns()]
         if self.plan.fences:
             await self._refuse_the_old_mirror()
             await self._switch_back(clients, times)
