@@ -43,7 +43,7 @@ BANNERS: Final = {
 
 
 @attrs.frozen(eq=False)
-class Attempts:
+class TimedRows:
     """The rows of a history that the picture shows, and its time."""
 
     rows: Columns
@@ -51,8 +51,9 @@ class Attempts:
     end: int
 
     def rates(self, chosen: Bools) -> Ints:
-        """Returns how many of these rows ended in each bin, as a rate per second."""
-        when = self.rows.t_ret[chosen]
+        """Returns how many of these rows ended in each bin, as a rate per second; of unknown outcome those that began."""
+        rows = self.rows
+        when = np.where(rows.type == Outcome.INFO, rows.t_inv, rows.t_ret)[chosen]
         when = when[when < self.end]
         bins = np.bincount((when - self.begin) // BIN_NS, minlength=(self.end - self.begin) // BIN_NS + 1)
         rate: Ints = bins * (1_000_000_000 // BIN_NS)
@@ -90,12 +91,12 @@ def render_rehearsal(directory: Path) -> Path:
 def _picture(directory: Path, clusters: Mapping[int, str], down_ns: list[int]) -> Markup:
     rows = Columns.of_parts(HistoryReader.open(directory / HISTORY).files())
     begin, end = int(rows.t_inv.min()), int(rows.t_ret[rows.type == Outcome.OK].max()) + 1
-    attempts, x = Attempts(rows, begin, end), Scale(begin, end, LEFT, WIDTH - RIGHT)
+    timed, x = TimedRows(rows, begin, end), Scale(begin, end, LEFT, WIDTH - RIGHT)
     height = len(clusters) * (LANE + GAP) + 30
     parts = list[Markup]()
     for place, (cluster, name) in enumerate(sorted(clusters.items())):
         top = GAP / 2 + place * (LANE + GAP)
-        parts += _lane(attempts, cluster, f"city {name}", top, x)
+        parts += _lane(timed, cluster, f"city {name}", top, x)
         if place == 0 and down_ns:
             parts += _down(x(down_ns[0]), x(down_ns[1]), top)
     parts += _switches(rows, x, height - 30)
@@ -106,22 +107,22 @@ def _picture(directory: Path, clusters: Mapping[int, str], down_ns: list[int]) -
     return element("svg", *parts, viewBox=f"0 0 {WIDTH:g} {height:g}", role="img", aria_label="both cities over time")
 
 
-def _lane(attempts: Attempts, cluster: int, name: str, top: float, x: Scale) -> Iterator[Markup]:
+def _lane(timed: TimedRows, cluster: int, name: str, top: float, x: Scale) -> Iterator[Markup]:
     """The rates of one cluster: acknowledged, of unknown outcome, and read by all groups."""
-    rows = attempts.rows
+    rows = timed.rows
     mine = rows.node == cluster
     sends, polls = mine & (rows.f == Action.SEND), mine & (rows.f == Action.POLL)
-    ok, unknown = (attempts.rates(sends & (rows.type == outcome)) for outcome in (Outcome.OK, Outcome.INFO))
-    read = attempts.rates(polls)
+    ok, unknown = (timed.rates(sends & (rows.type == outcome)) for outcome in (Outcome.OK, Outcome.INFO))
+    read = timed.rates(polls)
     y = Scale(0, float(max(1, int((ok + unknown).max()))), top + LANE, top)
     yield element("rect", class_="lane", x=LEFT, y=top, width=WIDTH - RIGHT - LEFT, height=LANE, rx=2)
     yield element("text", name, class_="lane-name", x=LEFT - 8, y=top + 14, text_anchor="end")
     yield element("text", f"{round_off(y.high)}/s", class_="tick", x=LEFT - 8, y=top + 30, text_anchor="end")
     for class_, rate in (("rate info", ok + unknown), ("rate ok", ok)):
-        yield element("path", class_=class_, d=area(_steps(rate, attempts.begin, x, y), y(0)))
+        yield element("path", class_=class_, d=area(_steps(rate, timed.begin, x, y), y(0)))
     if read.max():
         shown = Scale(0, float(np.percentile(read[read > 0], 95)), top + LANE, top)
-        points = " ".join(f"{at:.1f},{height:.1f}" for at, height in _steps(read, attempts.begin, x, shown))
+        points = " ".join(f"{at:.1f},{height:.1f}" for at, height in _steps(read, timed.begin, x, shown))
         yield element("polyline", class_="latency p50", points=points)
 
 

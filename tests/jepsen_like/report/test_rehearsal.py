@@ -4,11 +4,17 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import attrs
+import numpy as np
 from click.testing import CliRunner
 
+from jepsen_like.checker.rows.columns import Columns
+from jepsen_like.history.files import HistoryReader
+from jepsen_like.history.ops import NEVER, Action, Outcome
 from jepsen_like.rehearse.command import row_of
 from jepsen_like.rehearse.rehearsal import RehearsalPlan
 from jepsen_like.report.command import report
+from jepsen_like.report.rehearsal import TimedRows
 from tests.jepsen_like.checker.mirror.test_check import let_the_tail_flow_over
 from tests.jepsen_like.checker.mirror.world import MS, Rehearsal, lagging
 
@@ -36,6 +42,16 @@ def test_a_sound_rehearsal_shows_both_cities_and_what_was_lost(tmp_path: Path) -
         "switch 1",
         "switch 2",
     ]
+
+
+def test_what_was_never_answered_is_seen_where_it_began(tmp_path: Path) -> None:
+    run = lagging()
+    run.judge(tmp_path)
+    rows = Columns.of_parts(HistoryReader.open(tmp_path / "history.parquet").files())
+    sends = rows.f == Action.SEND
+    unknown = np.where(sends, np.int8(Outcome.INFO), rows.type)
+    timed = TimedRows(attrs.evolve(rows, type=unknown, t_ret=np.where(sends, NEVER, rows.t_ret)), 0, 10**9)
+    assert timed.rates(sends).sum() == 4 * int(sends.sum())
 
 
 def test_a_broken_promise_comes_with_its_examples(tmp_path: Path) -> None:
