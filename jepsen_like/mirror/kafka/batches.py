@@ -82,10 +82,12 @@ def next_sequence(sequence: int, count: int) -> int:
     return (sequence + count) % SEQUENCE_END
 
 
-def copy_batches(records: Buffer, aborted: Iterable[FetchAbortedTransaction], position: int) -> Fetched:
+def copy_batches(
+    records: Buffer, aborted: Iterable[FetchAbortedTransaction], position: int, joined_bytes_max: int = JOINED_BYTES_MAX
+) -> Fetched:
     """Returns what a fetch from `position` at isolation level read_committed brought.
 
-    The last batch may be cut off; it is left for the next fetch. Raises `InvalidBatch` if the first one is unreadable.
+    No batch is joined beyond `joined_bytes_max`, which the target's topic may set. The last batch may be cut off; it is left for the next fetch. Raises `InvalidBatch` if the first one is unreadable.
     """
     made: list[CopiedBatch] = []
     small: list[KafkaRecord] = []
@@ -95,8 +97,8 @@ def copy_batches(records: Buffer, aborted: Iterable[FetchAbortedTransaction], po
         if batch is None or not header.count or header.end_offset <= position:
             continue
         whole = _is_dense(header, position)
-        joins = header.compression == NONE and header.size < JOINED_BYTES_MAX // 2
-        if small and (not joins or small_bytes + header.size > JOINED_BYTES_MAX):
+        joins = header.compression == NONE and header.size < joined_bytes_max // 2
+        if small and (not joins or small_bytes + header.size > joined_bytes_max):
             made.append(_join(small, NONE))
             small, small_bytes = [], 0
         if whole and not joins:

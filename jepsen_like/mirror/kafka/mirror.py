@@ -31,7 +31,7 @@ async def run_mirror(plan: MirrorPlan, tell: Tell) -> MirrorEnded:
                     await check_open(plan, source, target)
                 link = await open_link(plan, source, target, holder, again=is_again)
                 is_again = True
-                tell({"event": "open", "link": plan.link, "epoch": link.status.epoch, "topics": list(link.counts)})
+                tell({"event": "open", "link": plan.link, "epoch": link.status.epoch, "topics": list(link.forms)})
                 link.core.records = records
                 session = Session(plan, source, target, link, tell)
                 await session.run(until_caught_up=plan.until_caught_up)

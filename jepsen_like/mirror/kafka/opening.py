@@ -11,7 +11,7 @@ import attrs
 from jepsen_like.mirror.core import MirrorCore
 from jepsen_like.mirror.kafka.client import ClusterClient
 from jepsen_like.mirror.kafka.reading import count_records, read_ends, read_links
-from jepsen_like.mirror.kafka.topics import delete_topics, make_links_topic, read_forms, shape_topics
+from jepsen_like.mirror.kafka.topics import TopicForm, delete_topics, make_links_topic, read_forms, shape_topics
 from jepsen_like.mirror.kafka.writing import LinkWriter
 from jepsen_like.mirror.kept import (
     KeptLink,
@@ -35,8 +35,8 @@ class OpenLink:
     writer: LinkWriter
     core: MirrorCore
     status: LinkStatus
-    counts: Mapping[str, int]
-    """The topics that are copied, with their partitions."""
+    forms: Mapping[str, TopicForm]
+    """The topics that are copied."""
 
 
 class TakenOver(Exception):
@@ -86,7 +86,7 @@ async def open_link(
         # Two directions that open at once each see the other here, since each was written before it looks.
         at_source = await read_links(source)
         opening_epoch(plan.link, taken.own.status, at_source.get(plan.link, KeptLink()).status)
-        _check_owners(plan, opened.counts, at_source, {})
+        _check_owners(plan, opened.forms, at_source, {})
     except LinkRefused:
         await opened.writer.commit_status([encode_status(plan.link, taken.own.status)])
         raise
@@ -104,12 +104,18 @@ async def begin_link(
     other = at_source.get(plan.link, KeptLink())
     counts = {name: count for name, count in source.partition_counts().items() if plan.copies_topic(name)}
     _check_owners(plan, counts, at_source, taken.at_target)
-    beginning = _Beginning(plan, source, target, taken.own, other)
-    records = await beginning.begin_partitions(counts, status.epoch)
+    beginning = _Beginning(plan, source, target, taken)
+    forms = await read_forms(source, counts)
+    records = await beginning.begin_partitions(forms, other, status.epoch)
     known = taken.own.status.topics if taken.own.status else ()
-    status = attrs.evolve(status, topics=tuple(sorted({*known, *counts})))
+    status = attrs.evolve(status, topics=tuple(sorted({*known, *forms})))
     await taken.writer.commit_status([encode_status(plan.link, status), *records])
-    return OpenLink(taken.writer, MirrorCore(status.epoch, beginning.read_begun(counts)), status, counts)
+    begun: dict[Partition, tuple[int, OffsetMap]] = {}
+    for at in _partitions(forms):
+        position = taken.own.position(at)
+        assert position is not None, "every partition was begun"
+        begun[at] = position, map_of(at, taken.own, other)
+    return OpenLink(taken.writer, MirrorCore(status.epoch, begun), status, forms)
 
 
 def _check_owners(
@@ -121,8 +127,8 @@ def _check_owners(
     check_ownership(plan.link, topics, statuses(at_source), statuses(at_target))
 
 
-def _partitions(counts: Mapping[str, int]) -> list[Partition]:
-    return [(name, number) for name, count in sorted(counts.items()) for number in range(count)]
+def _partitions(forms: Mapping[str, TopicForm]) -> list[Partition]:
+    return [(name, number) for name, form in sorted(forms.items()) for number in range(form.partitions)]
 
 
 @attrs.frozen
@@ -132,29 +138,30 @@ class _Beginning:
     plan: MirrorPlan
     source: ClusterClient
     target: ClusterClient
-    own: KeptLink
-    other: KeptLink
+    taken: TakenLink
 
-    async def begin_partitions(self, counts: Mapping[str, int], epoch: int) -> list[KeyAndValue]:
+    async def begin_partitions(self, forms: Mapping[str, TopicForm], other: KeptLink, epoch: int) -> list[KeyAndValue]:
         """Shape the topics. Returns the records of partitions that this epoch begins, and keeps their points."""
-        turns = self.own.status is None or self.own.status.state is LinkStage.CUT
+        own, writer = self.taken.own, self.taken.writer
+        turns = own.status is None or own.status.state is LinkStage.CUT
         await self.target.refresh()
         present = set(self.target.partition_counts())
-        forms = await read_forms(self.source, counts)
-        returns = turns and self.other.status is not None
-        back = {at for at in _partitions(counts) if returns and at in self.other.points and at[0] in present}
-        diverged = await self._find_diverged(sorted(back))
+        returns = turns and other.status is not None
+        back = {at for at in _partitions(forms) if returns and at in other.points and at[0] in present}
+        diverged = await self._find_diverged(sorted(back), other)
         if diverged and self.plan.diverged is DivergedTail.RECREATE:
             gone = {topic for topic, _ in diverged}
+            # A transaction shows that no one has taken the link since; nothing else protects a topic.
+            await writer.commit_status([encode_status(self.plan.link, own.status)])
             await delete_topics(self.target, gone)
             back = {at for at in back if at[0] not in gone}
         await shape_topics(self.target, forms)
-        begun = [at for at in _partitions(counts) if turns or self.own.position(at) is None]
+        begun = [at for at in _partitions(forms) if turns or own.position(at) is None]
         at_source, at_target = await read_ends(self.source, begun), await read_ends(self.target, begun)
         records: list[KeyAndValue] = []
         for at in begun:
             if at in back:
-                point = point_of_return(epoch, self.other, at, at_target[at].end if at in diverged else None)
+                point = point_of_return(epoch, other, at, at_target[at].end if at in diverged else None)
             elif at_target[at].end:
                 raise LinkRefused(
                     f"topic {at[0]} of the target holds records that are not of this link; nothing was copied; "
@@ -162,20 +169,11 @@ class _Beginning:
                 )
             else:
                 point = fresh_point(epoch, at_source[at].start)
-            self.own.points.setdefault(at, []).append(point)
+            own.points.setdefault(at, []).append(point)
             records.append(encode_point(self.plan.link, at, point))
         return records
 
-    def read_begun(self, counts: Mapping[str, int]) -> dict[Partition, tuple[int, OffsetMap]]:
-        """Returns position and map of each partition."""
-        found: dict[Partition, tuple[int, OffsetMap]] = {}
-        for at in _partitions(counts):
-            position = self.own.position(at)
-            assert position is not None, "every partition was begun"
-            found[at] = position, map_of(at, self.own, self.other)
-        return found
-
-    async def _find_diverged(self, back: Sequence[Partition]) -> set[Partition]:
+    async def _find_diverged(self, back: Sequence[Partition], other: KeptLink) -> set[Partition]:
         """Returns the partitions of the target whose ends are not what was copied from there.
 
         Raises `LinkRefused` unless the plan states what to do about them.
@@ -183,7 +181,7 @@ class _Beginning:
         diverged: set[Partition] = set()
         ends = await read_ends(self.target, back)
         for at in back:
-            position = self.other.position(at)
+            position = other.position(at)
             assert position is not None, "a partition that was begun has a position"
             lacks = ends[at].end < position
             extra = 0 if lacks else await count_records(self.target, at, position, ends[at].end)

@@ -7,7 +7,7 @@ import attrs
 import trio
 
 from jepsen_like.mirror.ends import ClusterRefused, LinkBroken
-from jepsen_like.mirror.kafka.batches import Fetched, copy_batches
+from jepsen_like.mirror.kafka.batches import JOINED_BYTES_MAX, Fetched, copy_batches
 from jepsen_like.mirror.kafka.client import GROUP, ClusterClient, check
 from jepsen_like.mirror.kept import LINKS_TOPIC, KeptLink, Partition, decode_links, is_status
 from jepsen_like.mirror.link import LinkStatus
@@ -105,9 +105,16 @@ async def read_ends(client: ClusterClient, partitions: Iterable[Partition]) -> d
 
 
 async def fetch(
-    client: ClusterClient, leader: int, wanted: Mapping[Partition, int], wait_ms: int
+    client: ClusterClient,
+    leader: int,
+    wanted: Mapping[Partition, int],
+    wait_ms: int,
+    limits: Mapping[str, int] | None = None,
 ) -> list[PartitionRead]:
-    """Returns what a leader has from these offsets on, committed. Raises `LinkBroken` and `ClusterRefused`."""
+    """Returns what a leader has from these offsets on, committed. Raises `LinkBroken` and `ClusterRefused`.
+
+    `limits` are the largest batches that topics take.
+    """
     topics = tuple(
         FetchTopic(
             topic=topic,
@@ -126,13 +133,15 @@ async def fetch(
     answer: FetchResponse = await client.ask(leader, FETCH, FETCH_VERSION, request)
     check(answer.error_code, "a fetch")
     return [
-        _read_partition((topic.topic, each.partition_index), each, wanted)
+        _read_partition(each, (topic.topic, each.partition_index), wanted, (limits or {}).get(topic.topic))
         for topic in answer.responses
         for each in topic.partitions
     ]
 
 
-def _read_partition(at: Partition, answer: FetchPartitionResponse, wanted: Mapping[Partition, int]) -> PartitionRead:
+def _read_partition(
+    answer: FetchPartitionResponse, at: Partition, wanted: Mapping[Partition, int], limit: int | None
+) -> PartitionRead:
     position, start = wanted[at], answer.log_start_offset
     stable, end = answer.last_stable_offset, answer.high_watermark
     if answer.error_code == KafkaErrorCode.OFFSET_OUT_OF_RANGE:
@@ -141,7 +150,8 @@ def _read_partition(at: Partition, answer: FetchPartitionResponse, wanted: Mappi
     records = answer.records
     assert not isinstance(records, tuple), "an answer that was received is one piece"
     try:
-        fetched = copy_batches(records or b"", answer.aborted_transactions or (), position)
+        joined_max = JOINED_BYTES_MAX if limit is None else min(limit, JOINED_BYTES_MAX)
+        fetched = copy_batches(records or b"", answer.aborted_transactions or (), position, joined_max)
     except InvalidBatch as error:
         raise ClusterRefused(f"{at[0]}-{at[1]} at offset {position} cannot be read: {error}") from None
     return PartitionRead(at, fetched, stable, end, start)

@@ -41,7 +41,7 @@ IDLE_STATES: Final = {"Empty", "Dead"}
 
 
 class TopicsChanged(SessionEnd):
-    """The source has topics or partitions that this session does not copy."""
+    """The source has other topics or partitions than those that this session copies."""
 
 
 @attrs.define
@@ -143,12 +143,13 @@ class Session:
                 self.complaint = str(error)
 
     async def _read_leader(self, leader: int, mine: tuple[Partition, ...]) -> None:
+        limits = {name: form.message_bytes_max for name, form in self.link.forms.items()}
         while True:
             wanted = {at: offset for at in mine if (offset := self.core.offset_to_fetch(at)) is not None}
             if not wanted:
                 await trio.sleep(FULL_S)
                 continue
-            for read in await fetch(self.source, leader, wanted, FETCH_WAIT_MS):
+            for read in await fetch(self.source, leader, wanted, FETCH_WAIT_MS, limits):
                 if read.is_out_of_range:
                     await self._on_out_of_range(read.partition, wanted[read.partition])
                 else:
@@ -186,9 +187,9 @@ class Session:
     async def _read_topics(self) -> None:
         await self.source.refresh()
         counts = {name: count for name, count in self.source.partition_counts().items() if self.plan.copies_topic(name)}
-        if any(count > self.link.counts.get(name, 0) for name, count in counts.items()):
+        if counts != {name: form.partitions for name, form in self.link.forms.items()}:
             raise TopicsChanged
-        await shape_topics(self.target, await read_forms(self.source, set(counts) & set(self.link.counts)))
+        await shape_topics(self.target, await read_forms(self.source, counts))
 
     async def _repeat(self, every_s: float, work: Callable[[], Any]) -> None:
         """Do work again and again; a source that does not answer is asked later."""

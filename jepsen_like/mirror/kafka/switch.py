@@ -119,8 +119,9 @@ class _Switch:
         taken = await take_link(self.plan.mirror, self.target, self.holder, again=False)
         status = self._status(taken.own, LinkStage.SWITCHING)
         await taken.writer.commit_status([encode_status(self.plan.mirror.link, status)])
+        if not self._has_fenced:
+            self.tell({"event": "fenced", "link": self.plan.mirror.link, "epoch": status.epoch})
         self._has_fenced = True
-        self.tell({"event": "fenced", "link": self.plan.mirror.link, "epoch": status.epoch})
         taken.own.status = status
         await self.source.refresh()
         return await begin_link(self.plan.mirror, self.source, self.target, taken, status)

@@ -48,6 +48,8 @@ SET_BY_TOPIC: Final = 1
 """The source of a setting that belongs to the topic itself."""
 SET, DELETE = 0, 1
 OF_ONE_CLUSTER: Final = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
+MESSAGE_BYTES_MAX: Final = "max.message.bytes"
+NO_LIMIT: Final = 2**31 - 1
 MIN_IN_SYNC: Final = "min.insync.replicas"
 TIMEOUT_MS: Final = 10_000
 SEEN_WITHIN_S: Final = 15.0
@@ -63,6 +65,11 @@ class TopicForm:
     partitions: int
     replicas: int
     settings: Mapping[str, str]
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest batch that the topic takes, as far as it has a limit of its own."""
+        return int(self.settings.get(MESSAGE_BYTES_MAX, NO_LIMIT))
 
     def within(self, brokers: int) -> "TopicForm":
         """Returns the form in a cluster of so many brokers, which may have fewer copies."""

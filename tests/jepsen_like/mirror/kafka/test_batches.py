@@ -69,6 +69,14 @@ def test_small_batches_are_joined() -> None:
     assert fetched.next_offset == 8
 
 
+def test_no_batch_is_joined_beyond_what_the_topic_takes() -> None:
+    log = b"".join(make_batch(number, b"x" * 40) for number in range(20))
+    fetched = copy_batches(log, (), 0, joined_bytes_max=500)
+    assert len(contents(fetched.batches)) == 20
+    assert 1 < len(fetched.batches) < 20
+    assert max(batch.size for batch in fetched.batches) <= 500
+
+
 @pytest.mark.parametrize("source", [make_batch(5, BIG, b"b"), pack(make_batch(5, b"a", b"b"))], ids=["big", "packed"])
 def test_a_dense_batch_passes_with_the_same_bytes(source: bytes) -> None:
     fetched = copy_batches(source, (), 5)
@@ -98,9 +106,10 @@ def test_a_reader_that_begins_within_a_batch_gets_the_rest_of_it() -> None:
     assert copy_batches(make_batch(5, b"a"), (), 6).batches == ()
 
 
-def test_times_that_a_broker_stamped_become_those_of_the_records() -> None:
-    fetched = copy_batches(stamp(make_batch(0, b"a", b"b"), 5_000), (), 0)
-    assert contents(fetched.batches) == [(0, b"a", 5000), (1, b"b", 5000)]
+@pytest.mark.parametrize("value", [b"a", BIG], ids=["small", "big"])
+def test_times_that_a_broker_stamped_become_those_of_the_records(value: bytes) -> None:
+    fetched = copy_batches(stamp(make_batch(0, value, b"b"), 5_000), (), 0)
+    assert contents(fetched.batches) == [(0, value, 5000), (1, b"b", 5000)]
 
 
 def test_aborted_records_and_markers_are_left_out_and_others_of_their_producer_are_not() -> None:

@@ -231,6 +231,11 @@ async def test_topics_follow_the_source() -> None:
             await two.until("open")
             await trio.to_thread.run_sync(_grow, two)
             await two.until("open", 2)
+            # A topic that is gone holds no other one up, and its copy stays.
+            await trio.to_thread.run_sync(_delete, two, "other")
+            await two.until("open", 3)
+            await produce(two.a, make_values(2, 2))
+            await until_copied(two.b, make_values(2, 2))
             nursery.cancel_scope.cancel()
         assert await trio.to_thread.run_sync(_counts, two.b) == {"orders": 3, "other": 2}
 
@@ -246,6 +251,14 @@ def _grow(two: TwoClusters) -> None:
     made = admin.create_topics([NewTopic("other", 2, 1, config={"retention.ms": "1234567"})])
     grown = admin.create_partitions([NewPartitions("orders", 3)])
     for each in (*made.values(), *grown.values()):
+        each.result(20)
+
+
+def _delete(two: TwoClusters, topic: str) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": two.a.bootstrap_servers, "log_level": 0})
+    for each in admin.delete_topics([topic]).values():
         each.result(20)
 
 
