@@ -155,13 +155,6 @@ STANDBY_BUGS: Sequence[Mutant] = (
         "                    copied = True\n",
     ),
     _bug(
-        "switch-trusts-an-old-end",
-        "a switch takes the end that was fetched last for the source's, and does not wait for open transactions",
-        SESSION,
-        "all(copied[at] >= each.end for at, each in ends.items())",
-        "all(copied[at] >= each.start for at, each in ends.items())",
-    ),
-    _bug(
         "switch-counts-offsets",
         "what was lost counts markers and aborted records",
         READING,
