@@ -1,4 +1,4 @@
-"""Who may open a link, and who may switch it, by the states of both directions."""
+"""The states of both directions decide which mirror may open a link, and which switch may take it."""
 
 import pytest
 
