@@ -148,7 +148,7 @@ def run(*, ids: tuple[str, ...], everything: bool, seed: int, out: Path, quick: 
 @directory_option("--out", RUNS, "Directory in which the directory of the page is made.")
 @click.option("--json", "as_json", is_flag=True, help="Print claims.json as one line, last on stdout.")
 def judge_again(*, directories: tuple[Path, ...], out: Path, as_json: bool) -> ExitStatus:
-    """Judge recorded figures again, of all results in DIRECTORIES together; of an experiment in several the last one counts.
+    """Judge recorded figures again, of all results in DIRECTORIES together; of an experiment in several the last whole one counts.
 
     Nothing is run. Exit status as of `run`.
     """

@@ -123,7 +123,7 @@ def _gather(claim: str, own: Sequence[ExperimentOutcome]) -> tuple[list[Expect],
 
 def _why_none(own: Sequence[ExperimentOutcome], judgement: Judgement) -> str:
     if not own:
-        return "no experiment decides it"
+        return "none of these experiments decides it"
     reasons = list(dict.fromkeys(outcome.reason for outcome in own if outcome.reason))
     if reasons:
         return "; ".join(reasons)
@@ -149,7 +149,7 @@ def _figure_row(one: Comparison) -> dict[str, Any]:
 def join_outcomes(
     directories: Iterable[Path], seen_from: Path, experiments: Sequence[Experiment]
 ) -> tuple[list[ExperimentOutcome], list[dict[str, Any]]]:
-    """Returns the last outcome of each of these experiments in the results of directories, and the documents themselves.
+    """Returns the last whole outcome of each of these experiments in the results of directories, and the documents themselves.
 
     Runs are named as they are found from `seen_from`. Raises `UnreadableRun` for a directory without results.
     """
@@ -158,9 +158,13 @@ def join_outcomes(
     for directory, told in documents:
         rows = {row["name"]: row for row in told["experiments"]}
         for experiment in experiments:
-            if experiment.name in rows:
-                runs_in = os.path.relpath(directory.resolve(), seen_from.resolve())
-                last[experiment.name] = ExperimentOutcome.of_json(experiment, rows[experiment.name], runs_in)
+            if experiment.name not in rows:
+                continue
+            runs_in = os.path.relpath(directory.resolve(), seen_from.resolve())
+            found = ExperimentOutcome.of_json(experiment, rows[experiment.name], runs_in)
+            earlier = last.get(experiment.name)
+            if earlier is None or not found.reason or earlier.reason:
+                last[experiment.name] = found
     return [last[each.name] for each in experiments if each.name in last], [told for _, told in documents]
 
 

@@ -98,7 +98,7 @@ def answers(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     if wrong := contradictions(rows):
         lines.append(f"Another verdict than expected: {', '.join(wrong)}.")
     if silent := [row["id"] for row in rows if row["verdict"] == NO_VERDICT]:
-        lines.append(f"No verdict: {', '.join(silent)}.")
+        lines.append(f"No verdict yet: {', '.join(silent)}.")
     if explained := [row["id"] for row in rows if row["because"]]:
         lines.append(f"Another verdict than expected, with its reason: {', '.join(explained)}.")
     return lines or ["Every verdict is as expected."]

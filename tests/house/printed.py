@@ -147,7 +147,7 @@ def matrix_answer() -> str:
 def claims_table() -> str:
     """The committed verdict of each claim, what was measured for it, and where that was."""
     told = json.loads(CLAIMS.read_text())
-    rows = [[*claims.words_of(row)] for row in told["claims"]]
+    rows = [[*claims.words_of(row)] for row in told["claims"] if row["verdict"] != claims.NO_VERDICT]
     where = (
         f"Machine: {figures.describe(told['machine'])}. Command: `{told['command']}`, {told['seconds'] / 60:.0f} min."
     )

@@ -8,7 +8,7 @@ import attrs
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, DoneRun, Experiment
 from jepsen_like.claims.experiments.raft_quorum import plan_kill
 from jepsen_like.claims.experiments.rocketmq_consumers import concurrent_plan, positions_plan
-from jepsen_like.claims.experiments.rocketmq_groups import DEAD_PAIR, ONE_THEN_TWO, PAUSED, POWERLESS
+from jepsen_like.claims.experiments.rocketmq_groups import DEAD_PAIR, ONE_THEN_TWO, PAUSED, plan_powerless
 from jepsen_like.claims.experiments.rocketmq_names import NAMES_KILLED
 from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, HOLD_S, KILLED, LOST, RAFT, SYNC, pair
 from jepsen_like.claims.experiments.rocketmq_pairs import POWERLESS as PAIR_POWERLESS
@@ -166,7 +166,7 @@ def _rows() -> tuple[PlaneRow, ...]:
                 mode=f"{GROUP}, ack={ack}",
                 done="all lose their power",
                 name=f"raft group, ack={ack}, without power",
-                plan=pair(RAFT, f"ack={ack}", faults=POWERLESS, nodes=3),
+                plan=plan_powerless(ack),
                 figures=f"group_{ack.replace('-', '_')}_powerless",
             )
             for ack in ("durable", "page-cache")

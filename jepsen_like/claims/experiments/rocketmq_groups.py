@@ -6,12 +6,18 @@ from jepsen_like.claims.experiment import ClaimDesk, Experiment, fault
 from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, RAFT, pair
 from jepsen_like.claims.judgement import Part, at_least, at_most, between, exactly, expect
 from jepsen_like.nemesis.targets import Target
+from jepsen_like.run.exercise import RunPlan
 
 ONE_THEN_TWO: Final = (fault(1, "kill", 1.5, 2.5), fault(2, "kill", 6.0, 2.5, Target.MAJORITY, seed=2))
 POWERLESS: Final = (fault(1, "power", 2.0, 1.0, Target.ALL),)
 PAUSED: Final = (fault(1, "pause", 1.5, 12.0),)
 DEAD_PAIR_S: Final = 3.0
 DEAD_PAIR: Final = (fault(1, "kill", 1.5, DEAD_PAIR_S, scope="broker-a"),)
+
+
+def plan_powerless(ack: str) -> RunPlan:
+    """The plan of a group without power; at this rate there is something that no flush has secured at any moment."""
+    return pair(RAFT, f"ack={ack}", faults=POWERLESS, nodes=3, rate=800.0)
 
 
 def lose_one_then_two(desk: ClaimDesk) -> None:
@@ -26,9 +32,7 @@ def lose_one_then_two(desk: ClaimDesk) -> None:
     desk.measure("rto_after_a_pause_s", silent.rto_s(), "s", silent)
     desk.measure("lost_by_a_pause", silent.lost, "records", silent)
     for name, ack in (("durable", "durable"), ("page_cache", "page-cache")):
-        powerless = desk.run(
-            f"raft group, ack={ack}, without power", pair(RAFT, f"ack={ack}", faults=POWERLESS, nodes=3)
-        )
+        powerless = desk.run(f"raft group, ack={ack}, without power", plan_powerless(ack))
         desk.measure(f"{name}_lost_by_power", powerless.lost, "records", powerless)
 
 
