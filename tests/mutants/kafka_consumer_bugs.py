@@ -77,7 +77,7 @@ KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
         "a member commits offsets in an epoch that has passed",
         REQUESTS,
         ("KafkaErrorCode.NONE if member.epoch == epoch else", "KafkaErrorCode.NONE if True else"),
-        oracles=["script"],
+        oracles=["K10", "script"],
     ),
     kafka_bug(
         "upgrade-forgets-what-members-have",

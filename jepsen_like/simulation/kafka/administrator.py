@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from jepsen_like.simulation.kafka.world import KafkaWorld
 
 CREATE_VERSION, DELETE_VERSION, ALTER_VERSION, MOVE_VERSION = 7, 4, 1, 1
+THROTTLES = 0.3
+"""The probability that a throttle is set or ended before a move."""
+THROTTLED_REPLICAS = {side: f"{side}.replication.throttled.replicas" for side in ("leader", "follower")}
+NO_PARTITION = 1_000
 SETTINGS = {
     "segment.bytes": (SEGMENT_BYTES, 2 * SEGMENT_BYTES),
     "retention.bytes": (2 * SEGMENT_BYTES, 1 << 30),
@@ -72,6 +76,8 @@ class SimulatedAdministrator:
         if world.healed:
             return
         world.schedule(world.now + (0.5 + rng.random()) / self._knobs.alters, self.move)
+        if rng.random() < THROTTLES:
+            self._throttle(rng.choice(("leader", "follower")), ends=rng.random() < 0.3)
         key, truth = rng.choice(sorted(world.audits.truths.items(), key=lambda item: item[0]))
         state, replicas = truth.state, None
         if not state.is_moving or rng.random() < 0.6:
@@ -81,6 +87,9 @@ class SimulatedAdministrator:
         def lags(broker: SimulatedBroker, response: Any) -> bool:
             answered = [each for topic in response.responses for each in topic.partitions]
             world.counts["moves_taken"] += any(not each.error_code for each in answered)
+            throttled = world.audits.image.topics[TOPIC].configs
+            is_throttled = any("0:1" in throttled.get(name, "") for name in THROTTLED_REPLICAS.values())
+            world.counts["moves_throttled"] += is_throttled and any(not each.error_code for each in answered)
             world.counts["moves_refused"] += any(each.error_code > 0 for each in answered)
             return False
 
@@ -93,6 +102,24 @@ class SimulatedAdministrator:
             ),
             lags,
         )
+
+    def _throttle(self, side: str, *, ends: bool) -> None:
+        """Throttle the copies of the topic that catch up, at one side; or end that."""
+        self._drawn += 1
+        pairs = [] if ends else [f"{each}:{node}" for each in range(2) for node in range(1, self._knobs.nodes + 1)]
+        # A partition that there is not makes it another value than all before.
+        listed = ",".join((*pairs, f"{NO_PARTITION + self._drawn}:1"))
+        change = IncrementalAlterConfig(name=THROTTLED_REPLICAS[side], config_operation=0, value=listed)
+
+        def lags(broker: SimulatedBroker, response: Any) -> bool:
+            self._world.counts["throttles_ended" if ends else "throttles_set"] += not response.responses[0].error_code
+            return False
+
+        resource = IncrementalAlterConfigsResource(
+            resource_type=ResourceKind.TOPIC, resource_name=TOPIC, configs=(change,)
+        )
+        request = IncrementalAlterConfigsRequest(resources=(resource,), validate_only=False)
+        self._ask(INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, request, lags)
 
     def _draw_replicas(self, factor: int) -> tuple[int, ...]:
         """Returns as many brokers as now; where that leaves nothing to move, seldom, or often one more or less."""

@@ -1,7 +1,8 @@
 """The promises to a simulated consumer group, as seen on the wire of its coordinator.
 
 K10 owners: within a generation no two members are given the same partition. Once a generation has begun, which the answer
-to a JoinGroup shows, no commit of an earlier one that arrives later is taken, nor one of a member that was removed.
+to a JoinGroup shows, no commit of an earlier one that arrives later is taken, nor one of a member that was removed. By
+KIP-848 each member has a generation of its own, its epoch, which the answer to a heartbeat begins.
 """
 
 from collections import Counter
@@ -24,6 +25,8 @@ class GroupTruth:
     """The highest generation in which a member was given partitions."""
     begun: Counter[Term] = attrs.field(factory=Counter)
     """The highest generation of an answer to a JoinGroup. A coordinator that ends takes one without assignments along."""
+    epochs: Counter[str] = attrs.field(factory=Counter)
+    """The highest epoch of an answer to each member by KIP-848."""
     gone: set[tuple[Term, str]] = attrs.field(factory=set)
     """The members that a coordinator has removed."""
     owners: dict[int, dict[int, str]] = attrs.field(factory=dict)
@@ -38,6 +41,7 @@ class GroupTruth:
         self.era += 1
         self.newest = -1
         self.owners.clear()
+        self.epochs.clear()
         self.committed.clear()
 
     def on_assigned(self, generation: int, member: str, partitions: frozenset[int]) -> None:
@@ -50,11 +54,15 @@ class GroupTruth:
         self.generations += generation > self.newest
         self.newest = max(self.newest, generation)
 
+    def on_epoch(self, member: str, epoch: int) -> None:
+        """The coordinator answers a heartbeat by KIP-848."""
+        self.epochs[member] = max(self.epochs[member], epoch)
+
     def find_refusal(self, term: Term, generation: int, member: str) -> str:
         """Returns the reason why a commit that arrives now is to be refused; nothing if there is none."""
         if (term, member) in self.gone:
             return f"of {member}, which it has removed"
-        begun = max(self.newest, self.begun[term])
+        begun = self.epochs[member] if member in self.epochs else max(self.newest, self.begun[term])
         return f"of generation {generation} after generation {begun} has begun" if generation < begun else ""
 
     def on_committed(self, refusal: str, partition: int, offset: int) -> None:

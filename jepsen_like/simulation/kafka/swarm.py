@@ -51,6 +51,10 @@ class ClientKnobs(Knobs):
     readers: int
     members: int
     """Members of the consumer group; 0: there is none."""
+    consumer_protocol: bool
+    """True if they are members by KIP-848."""
+    throttle: int
+    """Copies that catch up get at most so many bytes a second, where an administrator throttles them."""
     transactors: int
     """Transactional producers; 0: there are no transactions."""
     strikes: float
@@ -166,6 +170,8 @@ KAFKA_CALM = KafkaKnobs(
     late=0.0,
     readers=0,
     members=0,
+    consumer_protocol=False,
+    throttle=20_000,
     transactors=0,
     strikes=0.0,
     alters=0.0,
@@ -209,6 +215,8 @@ def draw_kafka(seed: int) -> KafkaKnobs:
         silence=stream(seed, "silence").choice((1.0, 0.67)),
         alters=stream(seed, "alters").choice((0.0, 0.0, 1.0, 3.0)),
         transactors=stream(seed, "transactors").choice((0, 0, 0, 2, 3)),
+        consumer_protocol=stream(seed, "group protocol").random() < 0.5,
+        throttle=stream(seed, "throttle").choice((4_000, 20_000, 100_000)),
         strikes=stream(seed, "strikes").choice((0.0, 0.05, 0.15)),
         relapses=stream(seed, "relapses").choice((0.0, 0.3, 0.6)),
         trims=stream(seed, "trims").choice((0.0, 0.0, 1.0, 5.0)),

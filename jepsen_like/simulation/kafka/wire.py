@@ -77,8 +77,9 @@ class ClientWire:
         stale: list[int] | None = None,
         member_suffix: str = "",
         tap: Callable[[Term], Tap] = _no_tap,
+        knows_topics: bool = False,
     ) -> None:
-        """Ask the coordinator, under the eyes of `tap`.
+        """Ask the coordinator, under the eyes of `tap`. It `knows_topics` if the request is about them.
 
         `stale` gets the broker if another one leads by now: it may answer a read with what was true before.
         """
@@ -102,6 +103,8 @@ class ClientWire:
                     seen.send(response)
                 answers(response)
 
+            if knows_topics:
+                broker.parts.coordinators.groups.topics_known([GROUPS.partition])
             if not broker.parts.coordinators.groups.request(0, make_arrival, on_answered):
                 answers(error_response(version, request, KafkaErrorCode.NOT_COORDINATOR))
 

@@ -15,6 +15,7 @@ from jepsen_like.simulation.kafka.administrator import SimulatedAdministrator
 from jepsen_like.simulation.kafka.audits import KafkaAudits, describe
 from jepsen_like.simulation.kafka.broker import CRASHES, DIRECTORY, SEGMENT_BYTES, SimulatedBroker, build_settings
 from jepsen_like.simulation.kafka.clients import TOPIC, KafkaClient, SentBatch, SentOutcome
+from jepsen_like.simulation.kafka.consumers import SimulatedConsumer
 from jepsen_like.simulation.kafka.disk import DiskFaults
 from jepsen_like.simulation.kafka.group_truth import GroupTruth
 from jepsen_like.simulation.kafka.logs import Batches, LoggedBatch
@@ -90,7 +91,8 @@ class KafkaWorld(SimulatedWorld[KafkaKnobs]):
         self._probes: dict[TopicPartition, SentBatch] = {}
         self.group = GroupTruth(lambda sentence: self.report("K10", 0, f"{GROUP} {sentence}"))
         self.ledger = TransactionLedger(self, knobs)
-        self.members = [SimulatedMember(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
+        kind = SimulatedConsumer if knobs.consumer_protocol else SimulatedMember
+        self.members = [kind(self, knobs, number, self.group) for number in range(1, knobs.members + 1)]
 
     def begin(self) -> None:
         """See `SimulatedWorld`."""

@@ -55,6 +55,20 @@ def test_a_coordinator_takes_no_commit_of_a_member_that_it_has_removed() -> None
     assert truth.find_refusal(NEXT_TERM, 3, "a") == ""
 
 
+def test_the_epoch_of_a_member_by_kip_848_is_its_own() -> None:
+    truth, said = make_truth()
+    truth.on_epoch("a", 3)
+    truth.on_assigned(3, "a", frozenset({0, 1}))
+    truth.on_epoch("b", 4)
+    truth.on_assigned(4, "b", frozenset({1}))
+    truth.on_committed(truth.find_refusal(TERM, 3, "a"), 0, 5)
+    assert said == []
+    truth.on_epoch("a", 4)
+    assert truth.find_refusal(NEXT_TERM, 3, "a") == "of generation 3 after generation 4 has begun"
+    truth.excuse()
+    assert truth.find_refusal(TERM, 3, "a") == ""
+
+
 def test_an_owner_goes_on_where_the_last_one_has_committed() -> None:
     truth, said = make_truth()
     truth.asked[0] = 6
@@ -82,7 +96,8 @@ def test_what_was_promised_before_an_excused_loss_proves_nothing_after_it() -> N
 @pytest.mark.campaign
 def test_members_share_a_group_through_faults() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(64):
+    for seed in range(160):
         counts += KAFKA.play(seed).counts
-    for what in ("generations", "group_assignments", "group_commits", "group_leaves"):
+    for what in ("generations", "group_assignments", "group_commits", "consumer_joins", "consumer_assignments"):
         assert counts[what] > 5, what
+    assert min(counts["group_leaves"], counts["consumer_leaves"]) > 2
