@@ -6,7 +6,7 @@ import numpy as np
 
 from jepsen_like.claims.experiment import ClaimDesk, DidNotRun, DoneRun, Experiment, fault
 from jepsen_like.claims.experiments.rocketmq_pairs import ASYNC, RAFT, SYNC, pair
-from jepsen_like.claims.judgement import Part, at_least, at_most, between, exactly, expect
+from jepsen_like.claims.judgement import Part, at_least, at_most, exactly, expect
 from jepsen_like.history.files import HistoryReader
 from jepsen_like.history.ops import NONE, Action, Outcome
 from jepsen_like.port.zones import ZonePlan
@@ -30,6 +30,12 @@ def _consuming(workload: str, consume_ms: int) -> RunPlan:
 def concurrent_plan() -> RunPlan:
     """The plan of a pair whose master is down while consumers without an order have not consumed all."""
     return _consuming("group", 60)
+
+
+READ: Final[dict[str, Any]] = {"workload": "group", "rate": 100.0, "duration_s": 6.0, "concurrency": 64}
+"""Enough clients for this rate, though each waits half a second."""
+GROUP_APART_S: Final = 0.02
+"""One way between two members of a raft group."""
 
 
 def follow_consumers(desk: ClaimDesk) -> None:
@@ -73,35 +79,33 @@ def choose_order(desk: ClaimDesk) -> None:
 
 
 def slow_slaves(desk: ClaimDesk) -> None:
-    """A slave stands half a second away; consumers are given messages meanwhile."""
+    """Copies are late, and consumers are given messages meanwhile."""
     far = ZonePlan.of("2", delay_s=SLOW_S, clients="a")
-    for name, way, settings in (("async", ASYNC, ()), ("sync", SYNC, ())):
-        plan = pair(way, *settings, workload="group", rate=100.0, duration_s=6.0, zones=far)
-        shown = desk.run(f"{name} pair, slave half a second away, consumers", plan)
-        rate_s, waited_s = _reading(shown)
-        desk.measure(f"{name}_given_per_second", round(rate_s, 1), "messages", shown)
+    near = ZonePlan.of("3", delay_s=GROUP_APART_S)
+    for name, words, plan in (
+        ("async", "async pair, slave half a second away", pair(ASYNC, zones=far, **READ)),
+        ("sync", "sync pair, slave half a second away", pair(SYNC, zones=far, **READ)),
+        ("group", "raft group, members apart", pair(RAFT, nodes=3, zones=near, **READ)),
+    ):
+        shown = desk.run(f"{words}, consumers", plan)
+        share, waited_s = _reading(shown)
+        desk.measure(f"{name}_share_given", round(share, 3), "", shown)
         desk.measure(f"{name}_end_to_end_s", round(waited_s, 4), "s", shown)
-    group = pair(
-        RAFT, workload="group", rate=100.0, duration_s=6.0, nodes=3, zones=ZonePlan.of("3", delay_s=SLOW_S / 2)
-    )
-    shown = desk.run("raft group, members a quarter of a second apart, consumers", group)
-    rate_s, waited_s = _reading(shown)
-    desk.measure("group_given_per_second", round(rate_s, 1), "messages", shown)
-    desk.measure("group_end_to_end_s", round(waited_s, 4), "s", shown)
 
 
 def _reading(shown: DoneRun) -> tuple[float, float]:
-    """Returns how many messages a second were given for the first time, and the median from a send's begin to then."""
+    """Returns the share of acknowledged messages that were given, and the median time from a send's begin to the first time it was given."""
     names = ("f", "type", "a", "b", "t_inv")
     f, outcome, a, b, t_inv = HistoryReader.open(shown.directory / "history.parquet").columns(names)
     given = np.flatnonzero((f == Action.POLL) & (b != NONE))
     given = given[np.argsort(t_inv[given], kind="stable")]
     value, first = np.unique(a[given], return_index=True)
-    sent = np.flatnonzero((f == Action.SEND) & (outcome == Outcome.OK) & np.isin(a, value))
+    acked = (f == Action.SEND) & (outcome == Outcome.OK)
+    sent = np.flatnonzero(acked & np.isin(a, value))
     if not len(sent):
         raise DidNotRun(f"{shown.place}: no message that was acknowledged was given")
     at = t_inv[given[first]][np.searchsorted(value, a[sent])]
-    return len(value) / shown.plan.duration_s, float(np.median(at - t_inv[sent])) / NS_OF_S
+    return len(sent) / int(acked.sum()), float(np.median(at - t_inv[sent])) / NS_OF_S
 
 
 def slow_copies(desk: ClaimDesk) -> None:
@@ -210,15 +214,15 @@ EXPERIMENTS: Final = (
         story="Consumers of a pair whose slave is half a second away, and of a raft group whose members are far from each other.",
         seconds=45,
         expects=(
-            expect("C71", "async_given_per_second", between(80, 120)),
-            expect("C71", "sync_given_per_second", between(80, 120)),
-            expect("C71", "group_given_per_second", between(80, 120)),
+            expect("C71", "async_share_given", at_least(0.95)),
+            expect("C71", "sync_share_given", at_least(0.95)),
+            expect("C71", "group_share_given", at_least(0.95)),
             expect("C71", "async_end_to_end_s", part=Part.PRICE),
             expect("C71", "sync_end_to_end_s", part=Part.PRICE),
             expect(
                 "C71",
                 "group_end_to_end_s",
-                at_least(0.2),
+                at_least(2 * GROUP_APART_S),
                 Part.EXCEPTION,
                 condition="the rate is meant; a reader of a group waits until a record is committed",
             ),
