@@ -173,8 +173,8 @@ class ClaimDesk:
         (directory / "stderr").write_text(done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
         if not rows:
-            told = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
-            raise DidNotRun(f"{name}: {told[-1]}")
+            told = [line.strip(" |+-") for line in done.stderr.splitlines() if line.strip(" |+-")]
+            raise DidNotRun(f"{name}: {told[-1] if told else f'it ended with status {done.returncode}'}")
         made = sorted(each for each in directory.iterdir() if each.is_dir() and not each.is_symlink())
         return (made[-1] if made else directory), rows
 
