@@ -10,7 +10,7 @@ from jepsen_like.report.experiment import ExperimentPage, FigureTable
 
 WIDTH, ROW = 1100.0, 92.0
 LEFT, RIGHT, TOP = 150.0, 20.0, 26.0
-BAR, GAP, APART, TALL = 15.0, 10.0, 26.0, 54.0
+BAR, GAP, APART, TALL = 28.0, 14.0, 34.0, 54.0
 SHARE_MAX: Final = 2.2
 """The greatest load that is drawn, as a share of a broker's capacity."""
 STORY: Final = (
