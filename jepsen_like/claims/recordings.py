@@ -27,7 +27,7 @@ from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.port.observations import RoleSeen
 from jepsen_like.port.port import NotServing
 from jepsen_like.port.zones import NO_ZONES, ZonePlan
-from jepsen_like.record.attempts import Attempts, Bools, Ints
+from jepsen_like.record.attempts import WRITES, Attempts, Bools, Ints
 from jepsen_like.record.figures import rpo_s
 from jepsen_like.record.results import RecoveryPoint, RunResults
 from jepsen_like.report.page import render_report
@@ -87,7 +87,7 @@ class KeptRecording:
         return self.results.duplicated or 0
 
     def _ok(self) -> Bools:
-        return np.asarray(self.attempts.outcome == Outcome.OK)
+        return np.asarray((self.attempts.outcome == Outcome.OK) & np.isin(self.attempts.f, WRITES))
 
     def _within(self, times: Ints, begin_ns: int, end_ns: int) -> Bools:
         return np.asarray((times >= begin_ns) & (times <= end_ns))
@@ -270,10 +270,17 @@ def _count_missing(directory: Path) -> tuple[int, int]:
 
 def gaps_by_partition(directory: Path, begin_ns: int, end_ns: int) -> dict[int, float]:
     """Returns by partition the longest time within these bounds without an acknowledgement."""
-    partition, outcome, ended = HistoryReader.open(directory / "history.parquet").columns(("object", "type", "t_ret"))
+    history = HistoryReader.open(directory / "history.parquet")
+    partition, action, outcome, ended = history.columns(("object", "f", "type", "t_ret"))
     gaps = {}
     for number in np.unique(partition).tolist():
-        chosen = (partition == number) & (outcome == Outcome.OK) & (ended >= begin_ns) & (ended <= end_ns)
+        chosen = (
+            (partition == number)
+            & np.isin(action, WRITES)
+            & (outcome == Outcome.OK)
+            & (ended >= begin_ns)
+            & (ended <= end_ns)
+        )
         inside = np.sort(ended[chosen])
         gaps[number] = round(float(np.diff(np.concatenate([[begin_ns], inside, [end_ns]])).max()) / NS, 3)
     return gaps

@@ -6,11 +6,14 @@ from typing import Final
 from jepsen_like.claims.experiment import Experiment
 from jepsen_like.claims.experiments import (
     cities,
+    equal_to_dledger,
     kafka_acks,
     kafka_controller,
     kafka_groups,
     kafka_isr,
     kafka_layout,
+    kafka_throughput,
+    kafka_zones,
     modes,
     question_rocketmq,
     raft_elections,
@@ -38,6 +41,9 @@ EXPERIMENTS: Final[tuple[Experiment, ...]] = (
     *kafka_layout.EXPERIMENTS,
     *kafka_controller.EXPERIMENTS,
     *kafka_groups.EXPERIMENTS,
+    *kafka_throughput.EXPERIMENTS,
+    *kafka_zones.EXPERIMENTS,
+    *equal_to_dledger.EXPERIMENTS,
 )
 
 

@@ -220,6 +220,8 @@ async def _break(cluster: Cluster, seen: SideRecord) -> None:
     """One member slow, one silent, the leader dead, then two and three dead."""
     faults = _Faults(cluster, seen)
     await faults.phase("calm")
+    leaders = await cluster.control.leaders()
+    seen.leaders = len({each.node for each in leaders.values()})
     leader, others = await _leader(cluster)
     await faults.slow(others[0])
     await trio.sleep(SETTLE_S)
@@ -227,7 +229,6 @@ async def _break(cluster: Cluster, seen: SideRecord) -> None:
     await _until_whole(cluster)
     leaders = await cluster.control.leaders()
     leader, others = await _leader(cluster)
-    seen.leaders = len({each.node for each in leaders.values()})
     seen.led_by_dead = _led_by(leaders, leader)
     first = await faults.kill([leader])
     await faults.phase("leader dead")

@@ -32,7 +32,9 @@ class Candidate:
     def words(self) -> tuple[str, ...]:
         """As `--set` takes it, the factor apart."""
         unclean = ("unclean.leader.election.enable=true",) if self.is_unclean else ()
-        return (f"acks={self.acks}", f"min.insync.replicas={self.least}", *unclean)
+        factors = ("default.replication.factor", "offsets.topic.replication.factor")
+        copies = tuple(f"{factor}={self.copies}" for factor in factors)
+        return (f"acks={self.acks}", *copies, f"min.insync.replicas={self.least}", *unclean)
 
     @property
     def configs(self) -> dict[str, str]:
