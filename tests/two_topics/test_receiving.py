@@ -75,3 +75,8 @@ def test_marks_travel_as_headers_and_a_message_without_them_is_foreign() -> None
     for headers in ({}, {**envelope.headers(), "tt-number": "seven"}):
         with pytest.raises(ForeignMessage):
             Envelope.of(headers)
+
+
+def test_an_old_message_makes_no_other_old_message_new() -> None:
+    read = takes(Compensate(), letter(1), letter(5), letter(3), letter(4))
+    assert read == [Take.GIVE, Take.GIVE, Take.COMPENSATE, Take.COMPENSATE]

@@ -149,3 +149,10 @@ def test_whatever_clusters_answer_every_message_ends_once_and_no_cluster_is_aske
         assert sorted(ended) == list(range(1, 30))
         assert len(set(asked)) == len(asked)
         assert outbox.is_idle
+
+
+def test_a_message_has_not_failed_while_the_other_cluster_is_being_asked() -> None:
+    outbox = Outbox(Hedge())
+    outbox.step(0.0, Wanted(1, HOME_0))
+    assert outbox.step(0.1, Answered(1, 0, False)) == []
+    assert outbox.step(0.2, Answered(1, 1, True)) == [Finish(1, 1)]
