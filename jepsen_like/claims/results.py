@@ -165,7 +165,10 @@ def join_outcomes(
             earlier = last.get(experiment.name)
             if earlier is None or not found.reason or earlier.reason:
                 last[experiment.name] = found
-    return [last[each.name] for each in experiments if each.name in last], [told for _, told in documents]
+    absent = {
+        each.name: ExperimentOutcome(experiment=each, reason=f"{each.name} was not carried out") for each in experiments
+    }
+    return list((absent | last).values()), [told for _, told in documents]
 
 
 def last_rows(out: Path) -> dict[str, dict[str, Any]]:
