@@ -5,7 +5,6 @@ COPY pyproject.toml README.md LICENSE ./
 COPY log log
 COPY raft raft
 COPY kafka_compat kafka_compat
-COPY two_topics two_topics
 COPY rocketmq_compat rocketmq_compat
 COPY jepsen_like jepsen_like
 RUN pip install --no-cache-dir ".[kafka]"

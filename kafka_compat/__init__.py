@@ -21,6 +21,7 @@
   `InvalidSetting`.
 - `Broker.open` raises `ForeignDirectory` for the directory of another broker, and what `log` and `raft` raise for
   theirs. `BrokerReplaced` ends a broker whose id another process has taken.
+- `TwoTopicsProducer` and `TwoTopicsConsumer` are for clients with a topic in each of two clusters.
 - `python -m kafka_compat.process` is the broker as a process; `jepsen_like` has clusters for tests.
 
 `protocol` turns bytes into messages and back. Three deciders are pure: `partition` (one replica of one partition),
@@ -37,14 +38,26 @@ if TYPE_CHECKING:
     from kafka_compat.broker.hosting import BrokerReplaced
     from kafka_compat.config import InvalidSetting, Settings
     from kafka_compat.storage.checkpoints import ForeignDirectory
+    from kafka_compat.topic_pair import TwoTopicsConsumer, TwoTopicsProducer
 
-__all__ = ["Address", "Broker", "BrokerPlan", "BrokerReplaced", "ForeignDirectory", "InvalidSetting", "Settings"]
+__all__ = [
+    "Address",
+    "Broker",
+    "BrokerPlan",
+    "BrokerReplaced",
+    "ForeignDirectory",
+    "InvalidSetting",
+    "Settings",
+    "TwoTopicsConsumer",
+    "TwoTopicsProducer",
+]
 
 _MODULES = {
     "kafka_compat.broker.broker": "Address Broker BrokerPlan",
     "kafka_compat.broker.hosting": "BrokerReplaced",
     "kafka_compat.config": "InvalidSetting Settings",
     "kafka_compat.storage.checkpoints": "ForeignDirectory",
+    "kafka_compat.topic_pair": "TwoTopicsConsumer TwoTopicsProducer",
 }
 """The names of each module, which is imported when one of them is asked for."""
 

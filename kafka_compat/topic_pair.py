@@ -2,7 +2,7 @@
 
 The clients have the methods of confluent-kafka. Everything is called from one thread; callbacks come within `poll` and
 `flush`. Producers should not try again by themselves (`retries=0`), for this moves on to the other cluster instead.
-Which attempts are made, and what becomes of what is read, is decided in `two_topics`.
+Which attempts are made, and what becomes of what is read, is decided in `raft.two_topics`.
 """
 
 import collections
@@ -12,10 +12,10 @@ from typing import Any, Final, Protocol
 
 import attrs
 
-from two_topics.dispatch import Dispatch, OnDone, Outgoing
-from two_topics.envelope import Envelope
-from two_topics.receiving import Inbox, Policy, Take
-from two_topics.sending import SIDES, Alternate, Hedge
+from raft.two_topics.dispatch import Dispatch, OnDone, Outgoing
+from raft.two_topics.envelope import Envelope
+from raft.two_topics.receiving import PairInbox, Policy, Take
+from raft.two_topics.sending import SIDES, Alternate, Hedge
 
 STEP_S: Final = 0.01
 """One client of two is waited for so long at a time."""
@@ -120,7 +120,7 @@ class TwoTopicsConsumer:
         self.counts: collections.Counter[Take] = collections.Counter()
         """All messages so far, by what has become of them."""
         self._consumers = tuple(consumers)
-        self._inbox = Inbox(policy)
+        self._inbox = PairInbox(policy)
         self._wall = wall
         self._turn = 0
 

@@ -21,6 +21,7 @@
   (`NAMESRV_PROPERTIES`); they raise `InvalidProperty`.
 - `Broker.open` raises `DamageRead` when it is to be opened again, which repairs its copy; `NameServer.open` raises
   `DamagedKvFile`.
+- `TwoTopicsProducer` and `TwoTopicsListener` are for clients with a topic in each of two clusters.
 - `python -m rocketmq_compat.process` has both as processes; `jepsen_like` has clusters for tests.
 
 `remoting` turns bytes into commands and back, and carries them. `records`, `config`, `nameserver.routes`,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rocketmq_compat.config_keys import BROKER_PROPERTIES, NAMESRV_PROPERTIES
     from rocketmq_compat.nameserver.kv_file import DamagedKvFile
     from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
+    from rocketmq_compat.topic_pair import TwoTopicsListener, TwoTopicsProducer
 
 __all__ = [
     "BROKER_PROPERTIES",
@@ -51,6 +53,8 @@ __all__ = [
     "NameServer",
     "NameServerPlan",
     "Properties",
+    "TwoTopicsListener",
+    "TwoTopicsProducer",
 ]
 
 _MODULES = {
@@ -59,6 +63,7 @@ _MODULES = {
     "rocketmq_compat.config_keys": "BROKER_PROPERTIES NAMESRV_PROPERTIES",
     "rocketmq_compat.nameserver.kv_file": "DamagedKvFile",
     "rocketmq_compat.nameserver.server": "NameServer NameServerPlan",
+    "rocketmq_compat.topic_pair": "TwoTopicsListener TwoTopicsProducer",
 }
 """The names of each module, which is imported when one of them is asked for."""
 

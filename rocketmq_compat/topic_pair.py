@@ -2,7 +2,7 @@
 
 RocketMQ's clients send in the thread of the caller, so each cluster has some threads here. `poll` and `flush` are called
 from one thread, and callbacks come within them; a listener is called by the threads of its push consumer. Which attempts
-are made, and what becomes of what is read, is decided in `two_topics`.
+are made, and what becomes of what is read, is decided in `raft.two_topics`.
 """
 
 import collections
@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from two_topics.dispatch import Dispatch, OnDone, Outgoing
-from two_topics.envelope import Envelope
-from two_topics.receiving import Inbox, Policy, Take
-from two_topics.sending import SIDES, Alternate, Hedge
+from raft.two_topics.dispatch import Dispatch, OnDone, Outgoing
+from raft.two_topics.envelope import Envelope
+from raft.two_topics.receiving import PairInbox, Policy, Take
+from raft.two_topics.sending import SIDES, Alternate, Hedge
 
 Send = Callable[[bytes, bytes | None, Mapping[str, str]], None]
 """Sends a body with keys and properties to one cluster. Returns once it is stored, raises if that is not known."""
@@ -93,7 +93,7 @@ class TwoTopicsListener:
     def __init__(self, policy: Policy, *, wall: Callable[[], float] = time.time) -> None:
         self.counts: collections.Counter[Take] = collections.Counter()
         """All messages so far, by what has become of them."""
-        self._inbox = Inbox(policy)
+        self._inbox = PairInbox(policy)
         self._wall = wall
         self._lock = threading.Lock()
 

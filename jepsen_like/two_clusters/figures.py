@@ -12,7 +12,7 @@ import attrs
 
 from jepsen_like.history.ops import Action, Op, Outcome
 from jepsen_like.two_clusters.plan import LATE_S, TwoTopicsTrial
-from two_topics.receiving import Compensate, DropLate, DropOldEpochs, Replay, Take
+from raft.two_topics.receiving import Compensate, DropLate, DropOldEpochs, Replay, Take
 
 KEYS: Final = 20
 TAKES: Final = (Take.GIVE, Take.DOUBLE, Take.DROP, Take.COMPENSATE)

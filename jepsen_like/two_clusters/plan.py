@@ -5,8 +5,8 @@ from typing import Final
 
 import attrs
 
-from two_topics.receiving import Compensate, DropLate, DropOldEpochs, Policy, Replay
-from two_topics.sending import Alternate, Hedge
+from raft.two_topics.receiving import Compensate, DropLate, DropOldEpochs, Policy, Replay
+from raft.two_topics.sending import Alternate, Hedge
 
 ATTEMPT_S: Final = 0.3
 LATE_S: Final = 1.0

@@ -17,7 +17,7 @@ from typing import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("faces.txt")
-LAZY = ("raft", "log", "two_topics", "kafka_compat", "rocketmq_compat", "jepsen_like", "jepsen_like.testing")
+LAZY = ("raft", "log", "raft.two_topics", "kafka_compat", "rocketmq_compat", "jepsen_like", "jepsen_like.testing")
 """Packages that import a name when it is asked for."""
 FACES = (*LAZY, "raft.aio", "raft.sync", "jepsen_like.testing.aio")
 PACKAGES = tuple(face for face in FACES if "." not in face)

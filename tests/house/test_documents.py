@@ -68,7 +68,7 @@ def test_pictures_are_small() -> None:
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_that_are_named_exist(document: str) -> None:
     named = re.findall(
-        r"`((?:log|raft|two_topics|kafka_compat|rocketmq_compat|jepsen_like|tests|benchmarks)/[\w./]+)`",
+        r"`((?:log|raft|kafka_compat|rocketmq_compat|jepsen_like|tests|benchmarks)/[\w./]+)`",
         (ROOT / document).read_text(),
     )
     assert [path for path in named if not (ROOT / path).exists()] == []

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import attrs
 
-PACKAGES = ("raft", "log", "two_topics", "rocketmq_compat", "kafka_compat", "jepsen_like")
+PACKAGES = ("raft", "log", "rocketmq_compat", "kafka_compat", "jepsen_like")
 BROKERS = ("raft", "kafka_compat", "rocketmq_compat")
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples")
 PARAMETERS_MAX = 6

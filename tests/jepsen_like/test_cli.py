@@ -51,7 +51,9 @@ def test_no_command_shows_the_help_and_is_wrong_usage(capsys: pytest.CaptureFixt
         pytest.param(["rnu"], "no command 'rnu'; did you mean 'run'? (see quorumlog --help)", id="nearest name"),
         pytest.param(["chek"], "did you mean 'check'?", id="nearest of another"),
         pytest.param(
-            ["zzzz"], "there are run, scenario, matrix, claims, up, fault, ca, node, secret, check", id="nothing near"
+            ["zzzz"],
+            "there are run, scenario, rehearse, matrix, claims, up, fault, ca, node, secret, check",
+            id="nothing near",
         ),
         pytest.param(["--wrong"], "No such option '--wrong'", id="wrong flag"),
         pytest.param(["report", "--wrong"], "quorumlog report: No such option", id="wrong flag of a command"),

@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kafka_compat.topic_pair import TwoTopicsConsumer, TwoTopicsProducer
-from two_topics import Alternate, Compensate, Envelope, ForeignMessage, Hedge, Replay, Take
+from raft.two_topics import Alternate, Compensate, Envelope, ForeignMessage, Hedge, Replay, Take
 
 FAST = Alternate(attempt_s=0.5, avoid_s=60.0)
 

@@ -94,8 +94,8 @@ COMPACTION_JUDGE_BUGS: Sequence[Mutant] = (
         "empty-logs-are-no-logs",
         "a log of which nothing is left is not judged",
         TASKS,
-        "        nodes = self.nodes.get(number, tuple(np.unique(node).tolist()))\n",
-        "        nodes = tuple(np.unique(node).tolist())\n",
+        "logs_in(self.dump, number, self.nodes.get(number))",
+        "logs_in(self.dump, number, None)",
     ),
     misjudge(
         "nothing-was-removed",

@@ -270,7 +270,7 @@ def send_to_two(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of two topics: of the deciders, of the shells around clients, and of the experiment's figures."""
     return _failing(
         "two-topics",
-        "tests/two_topics",
+        "tests/raft/two_topics",
         "tests/kafka_compat/test_topic_pair.py",
         "tests/rocketmq_compat/test_topic_pair.py",
         "tests/jepsen_like/two_clusters",

@@ -50,8 +50,8 @@ RECORDING_BUGS: Sequence[Mutant] = (
         "recording-gap-of-all-partitions",
         "one partition has paused only if all have",
         RECORDINGS,
-        "(partition == number) & np.isin(action, WRITES)",
-        "(partition >= 0) & np.isin(action, WRITES)",
+        "            (partition == number)\n            & np.isin(action, WRITES)",
+        "            (partition >= 0)\n            & np.isin(action, WRITES)",
     ),
     _bug(
         "recording-elects-out-of-sync",

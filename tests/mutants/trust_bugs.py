@@ -247,7 +247,7 @@ TRUST_BUGS: Sequence[Mutant] = (
         "trust-readers-append",
         "a reader appends",
         "raft.server",
-        "        if self._is_barred(request_id, WRITER):\n            return\n        self._under_way",
+        "        if not self._may_write and self._is_barred(request_id, WRITER):\n            return\n        self._under_way",
         "        self._under_way",
         oracles=ORACLES,
         judge="strangers",

@@ -5,10 +5,10 @@ from functools import partial
 
 from tests.mutants.mutant import Mutant, plant
 
-SENDING = "two_topics.sending"
-RECEIVING = "two_topics.receiving"
+SENDING = "raft.two_topics.sending"
+RECEIVING = "raft.two_topics.receiving"
 FIGURES = "jepsen_like.two_clusters.figures"
-HAPPY = ("tests/two_topics/test_receiving.py::test_replay_gives_everything_however_late",)
+HAPPY = ("tests/raft/two_topics/test_receiving.py::test_replay_gives_everything_however_late",)
 _bug = partial(plant, judge="two-topics", oracles=["two-topics"], happy=HAPPY)
 
 TWO_TOPICS_BUGS: Sequence[Mutant] = (

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from raft.two_topics import Alternate, Compensate, Envelope, ForeignMessage, Hedge, Replay, Take
 from rocketmq_compat.topic_pair import TwoTopicsListener, TwoTopicsProducer
-from two_topics import Alternate, Compensate, Envelope, ForeignMessage, Hedge, Replay, Take
 
 FAST = Alternate(attempt_s=1.0, avoid_s=60.0)
 

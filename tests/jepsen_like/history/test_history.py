@@ -207,11 +207,11 @@ def test_files_that_are_not_ours_are_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UnreadableHistory, match=r"torn\.parquet: not a readable Parquet file"):
         read_part(torn)
     pq.write_table(pa.table({"x": [1]}), tmp_path / "foreign.parquet")
-    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1, 2, 3, 4, 5 and 6"):
+    with pytest.raises(UnreadableHistory, match="format version none; this program reads 1, 2, 3, 4, 5, 6 and 7"):
         read_part(tmp_path / "foreign.parquet")
-    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "7"})
+    newer = table_of([]).replace_schema_metadata({"quorumlog.format": "8"})
     write_part(newer, tmp_path / "newer.parquet")
-    with pytest.raises(UnreadableHistory, match="format version 7"):
+    with pytest.raises(UnreadableHistory, match="format version 8"):
         read_part(tmp_path / "newer.parquet")
     write_part(table_of([]).drop_columns(["seen"]), tmp_path / "narrow.parquet")
     with pytest.raises(UnreadableHistory, match="its columns are"):

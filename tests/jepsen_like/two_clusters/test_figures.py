@@ -10,7 +10,7 @@ from jepsen_like.report.experiment import render_experiment
 from jepsen_like.two_clusters.command import page_of
 from jepsen_like.two_clusters.figures import KEYS, TAKES, TwoTopicsFigures, measure
 from jepsen_like.two_clusters.plan import TRIALS
-from two_topics.receiving import Take
+from raft.two_topics.receiving import Take
 
 S = 1_000_000_000
 LOST, BACK = 10 * S, 14 * S

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from jepsen_like.testing.rocketmq.sync import LocalRocketMq, RocketMqProducer
+from raft.two_topics import Alternate, Hedge
 from rocketmq_compat.topic_pair import Send, TwoTopicsProducer
-from two_topics import Alternate, Hedge
 
 ATTEMPT_S = 1.0
 

@@ -37,7 +37,10 @@ terms = numbers.map(Term)
 indexes = numbers.map(LogIndex)
 
 
-STORED = Membership([ConfigurationEntry(LogIndex(7), Term(3), Configuration([NodeId(1), NodeId(2)]))]).encode()
+STORED_TERM = 3
+STORED = Membership(
+    [ConfigurationEntry(LogIndex(7), Term(STORED_TERM), Configuration([NodeId(1), NodeId(2)]))]
+).encode()
 
 
 def batch_of(data: bytes, kind: EntryKind = EntryKind.RECORDS, span: int = 1, timestamp_ms: int = 0) -> Batch:
@@ -91,7 +94,7 @@ def install_snapshots(draw: st.DrawFn) -> InstallSnapshot:
     )
     offset = draw(st.integers(0, NUMBER_MAX - len(start.snapshot)))
     bytes_left = draw(st.integers(0, NUMBER_MAX - len(start.snapshot) - offset)) if start.snapshot else 0
-    configuration = draw(st.sampled_from([b"", STORED]))
+    configuration = draw(st.sampled_from([b"", STORED] if term >= STORED_TERM else [b""]))
     return InstallSnapshot(Term(term), start, draw(numbers), offset, bytes_left, configuration)
 
 

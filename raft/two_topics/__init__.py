@@ -1,13 +1,11 @@
 """One topic in each of two clusters: what producers do when one cluster is lost, and consumers when it comes back.
 
-    from confluent_kafka import Consumer, Producer
-    from kafka_compat.topic_pair import TwoTopicsConsumer, TwoTopicsProducer
-    from two_topics import Alternate, Compensate
+    from raft.two_topics import Compensate, Envelope, PairInbox
 
-    producers = [Producer({"bootstrap.servers": servers}) for servers in ("a:9092", "b:9092")]
-    producer = TwoTopicsProducer(producers, "orders", Alternate(attempt_s=0.3), writer="shop-1")
-    producer.send(b"paid", key=b"order-7")
-    producer.flush(10.0)
+    inbox = PairInbox(Compensate())
+    for number in (1, 3, 2):  # the lost cluster is back, and brings what it still held
+        message = Envelope(writer="shop-1", number=number, epoch=1, sent_ms=0)
+        print(number, inbox.take(1000, message, b"order-7").value)
 
 - `Alternate` sends a message to one cluster, and to the other one after a failed attempt. `Hedge` sends it to both, at once
   or after a while, and the first acknowledgement counts.
@@ -22,9 +20,9 @@ TYPE_CHECKING = False  # for type checkers it is True; importing `typing` would 
 __distribution__ = "quorumlog"
 
 if TYPE_CHECKING:
-    from two_topics.envelope import Envelope, ForeignMessage
-    from two_topics.receiving import Compensate, DropLate, DropOldEpochs, Inbox, Replay, Take
-    from two_topics.sending import Alternate, Hedge, Outbox
+    from raft.two_topics.envelope import Envelope, ForeignMessage
+    from raft.two_topics.receiving import Compensate, DropLate, DropOldEpochs, PairInbox, Replay, Take
+    from raft.two_topics.sending import Alternate, Hedge, PairOutbox
 
 __all__ = [
     "Alternate",
@@ -34,16 +32,16 @@ __all__ = [
     "Envelope",
     "ForeignMessage",
     "Hedge",
-    "Inbox",
-    "Outbox",
+    "PairInbox",
+    "PairOutbox",
     "Replay",
     "Take",
 ]
 
 _MODULES = {
-    "two_topics.envelope": "Envelope ForeignMessage",
-    "two_topics.receiving": "Compensate DropLate DropOldEpochs Inbox Replay Take",
-    "two_topics.sending": "Alternate Hedge Outbox",
+    "raft.two_topics.envelope": "Envelope ForeignMessage",
+    "raft.two_topics.receiving": "Compensate DropLate DropOldEpochs PairInbox Replay Take",
+    "raft.two_topics.sending": "Alternate Hedge PairOutbox",
 }
 """The names of each module, which is imported when one of them is asked for."""
 

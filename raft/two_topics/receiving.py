@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from two_topics.envelope import Envelope
+from raft.two_topics.envelope import Envelope
 
 NUMBERS_MAX: Final = 100_000
 """Of each writer: the newest numbers that are remembered; an older message is taken for new."""
@@ -65,7 +65,7 @@ class _Newest:
     epoch: int = 0
 
 
-class Inbox:
+class PairInbox:
     """The decider of one consumer."""
 
     def __init__(self, policy: Policy) -> None:

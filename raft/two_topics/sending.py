@@ -1,6 +1,6 @@
 """Decides for one producer of two clusters which message goes where, and when it goes to the other one. Pure.
 
-`Outbox.step(now, event)` returns orders. A message has a home, one of the two clusters, by its key; messages without a
+`PairOutbox.step(now, event)` returns orders. A message has a home, one of the two clusters, by its key; messages without a
 key have both in turn. So messages of a key keep their order while no cluster is lost.
 
 - `Alternate`: one attempt at home. It fails when the client reports it, or when it takes too long. Then the message goes to
@@ -69,11 +69,11 @@ class Answered:
 
 @attrs.frozen
 class TimePassed:
-    """It is at least as late as `Outbox.wakes_at`."""
+    """It is at least as late as `PairOutbox.wakes_at`."""
 
 
 @attrs.frozen
-class Attempt:
+class PairAttempt:
     """Send this message to this cluster now, with this epoch."""
 
     number: int
@@ -90,7 +90,7 @@ class Finish:
 
 
 Event = Wanted | Answered | TimePassed
-Order = Attempt | Finish
+Order = PairAttempt | Finish
 
 
 @attrs.define
@@ -114,7 +114,7 @@ class _Health:
     """It failed, and has not acknowledged anything since."""
 
 
-class Outbox:
+class PairOutbox:
     """The decider of one producer."""
 
     def __init__(self, policy: Alternate | Hedge) -> None:
@@ -175,7 +175,7 @@ class Outbox:
         message = self._under_way[number]
         message.open[side] = now + self._policy.attempt_s
         message.tried.add(side)
-        return Attempt(number, side, self.epoch)
+        return PairAttempt(number, side, self.epoch)
 
     def _succeed(self, number: int, side: int) -> list[Order]:
         """The cluster serves; a late answer to a message that has ended proves that, too."""

@@ -2,9 +2,9 @@
 
 import pytest
 
-from two_topics import receiving
-from two_topics.envelope import Envelope, ForeignMessage
-from two_topics.receiving import Compensate, DropLate, DropOldEpochs, Inbox, Policy, Replay, Take
+from raft.two_topics import receiving
+from raft.two_topics.envelope import Envelope, ForeignMessage
+from raft.two_topics.receiving import Compensate, DropLate, DropOldEpochs, PairInbox, Policy, Replay, Take
 
 
 def letter(number: int, *, epoch: int = 1, sent_ms: int = 0, writer: str = "w") -> Envelope:
@@ -14,7 +14,7 @@ def letter(number: int, *, epoch: int = 1, sent_ms: int = 0, writer: str = "w") 
 
 def takes(policy: Policy, *envelopes: Envelope, now_ms: int = 0, key: bytes = b"k") -> list[Take]:
     """Returns what becomes of messages of one key that are read in this order."""
-    inbox = Inbox(policy)
+    inbox = PairInbox(policy)
     return [inbox.take(now_ms, envelope, key) for envelope in envelopes]
 
 
@@ -40,7 +40,7 @@ def test_an_epoch_drops_what_was_written_before_its_writer_had_left_a_cluster_an
         Take.DROP,
         Take.GIVE,
     ]
-    inbox = Inbox(DropOldEpochs())
+    inbox = PairInbox(DropOldEpochs())
     assert inbox.take(0, letter(3, epoch=2), b"k") is Take.GIVE
     assert inbox.take(0, letter(2), b"another key") is Take.GIVE
 
@@ -52,7 +52,7 @@ def test_what_comes_after_a_newer_message_of_its_key_is_set_apart() -> None:
         Take.COMPENSATE,
         Take.GIVE,
     ]
-    inbox = Inbox(Compensate())
+    inbox = PairInbox(Compensate())
     assert [inbox.take(0, letter(3), b"k"), inbox.take(0, letter(2), b"l")] == [Take.GIVE, Take.GIVE]
     assert inbox.take(0, letter(1, writer="other"), b"k") is Take.GIVE
 
@@ -60,7 +60,7 @@ def test_what_comes_after_a_newer_message_of_its_key_is_set_apart() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receiving, "NUMBERS_MAX", 3)
     monkeypatch.setattr(receiving, "KEYS_MAX", 2)
-    inbox = Inbox(Compensate())
+    inbox = PairInbox(Compensate())
     assert [inbox.take(0, letter(number), b"k") for number in (2, 3, 4, 5)] == [Take.GIVE] * 4
     assert inbox.take(0, letter(3), b"k") is Take.DOUBLE
     assert inbox.take(0, letter(2), b"k") is Take.COMPENSATE

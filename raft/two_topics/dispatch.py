@@ -8,8 +8,18 @@ from collections.abc import Callable
 
 import attrs
 
-from two_topics.envelope import Envelope
-from two_topics.sending import Alternate, Answered, Attempt, Event, Finish, Hedge, Outbox, TimePassed, Wanted
+from raft.two_topics.envelope import Envelope
+from raft.two_topics.sending import (
+    Alternate,
+    Answered,
+    Event,
+    Finish,
+    Hedge,
+    PairAttempt,
+    PairOutbox,
+    TimePassed,
+    Wanted,
+)
 
 OnDone = Callable[[int, int | None], None]
 """Called with the number of a message and the cluster that acknowledged it; None: neither did."""
@@ -45,7 +55,7 @@ class Dispatch:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._outbox = Outbox(policy)
+        self._outbox = PairOutbox(policy)
         self._writer = writer
         self._attempt = attempt
         self._clock, self._wall = clock, wall
@@ -86,7 +96,7 @@ class Dispatch:
     def _step(self, event: Event) -> None:
         for order in self._outbox.step(self._clock(), event):
             match order:
-                case Attempt(number, side, epoch):
+                case PairAttempt(number, side, epoch):
                     held = self._held[number]
                     marks = Envelope(writer=self._writer, number=number, epoch=epoch, sent_ms=held.sent_ms)
                     self._attempt(
