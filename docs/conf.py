@@ -44,7 +44,6 @@ CONTENTS = {
     "API": [
         "docs/api/raft",
         "docs/api/log",
-        "docs/api/raft_two_topics",
         "docs/api/kafka_compat",
         "docs/api/rocketmq_compat",
         "docs/api/jepsen_like",
