@@ -192,8 +192,8 @@ class _Beginning:
             if lacks and self.plan.diverged is not DivergedTail.RECREATE:
                 raise LinkRefused(
                     f"{name} of the target ends at {ends[at].end}, before {position} that was copied from there: it lost "
-                    "records that the source has; nothing was copied; let the mirror make the topic again by "
-                    "--diverged recreate"
+                    "records that the source has; nothing was copied; read first what the target alone may hold in other "
+                    "partitions of the topic; then delete the topic, to be copied again, by --diverged recreate"
                 )
             if self.plan.diverged is DivergedTail.REFUSE:
                 raise LinkRefused(
