@@ -24,7 +24,6 @@ from jepsen_like.bench.command_options import (
 )
 from jepsen_like.bench.failover import KILL, PAUSE
 from jepsen_like.bench.figures import Figures, Throughput
-from jepsen_like.bench.jars import JarSet
 from jepsen_like.bench.measurement import Measurement, Turn
 from jepsen_like.bench.systems import Contender
 from jepsen_like.cli import ExitStatus
@@ -139,7 +138,6 @@ class BrokerBench(Measurement[BrokerPlan[SystemT]], Generic[SystemT]):
 
 
 def broker_options(
-    jars: JarSet,
     sections: tuple[str, ...],
     *modes: Callable[[Any], Any],
     seconds: float,
@@ -147,10 +145,8 @@ def broker_options(
     pauses: tuple[int, str],
 ) -> Callable[[CommandT], CommandT]:
     """Returns a decorator with the flags of a command; `kills` and `pauses` are defaults and help."""
-    brings = f"Bring {jars.title}'s jars from Maven Central, and end."
     option = partial(click.option, show_default=True)
     options: Sequence[Callable[[Any], Any]] = (
-        click.option("--fetch-apache", "fetch", is_flag=True, help=brings),
         option("--only", type=BenchNames(sections), default=",".join(sections), help="The sections."),
         option("--systems", type=BenchNames((OURS, THEIRS)), default=f"{OURS},{THEIRS}", help="Who takes part."),
         *modes,
@@ -163,13 +159,6 @@ def broker_options(
         output_option,
     )
     return decorator_of(options)
-
-
-def fetch_jars(jars: JarSet) -> ExitStatus:
-    """Download the jars that are not here."""
-    home = jars.fetch(lambda name: click.echo(name, err=True))
-    click.echo(f"{jars.title} is in {home}", err=True)
-    return ExitStatus.VALID
 
 
 def measure_brokers(

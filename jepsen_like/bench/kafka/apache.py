@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer
 from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 
 BROKERS = 3
 APACHE_PORTS = 2 * BROKERS

@@ -12,11 +12,11 @@ from confluent_kafka.cimpl import NewTopic
 
 from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
 from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
-from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.bench.kafka.own import own_brokers
 from jepsen_like.bench.processes import BenchProcess, running, until
 from jepsen_like.bench.systems import Contender, lend_directory
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
+from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 from jepsen_like.systems.kafka.client_config import security_config
 
 ASK_WITHIN_S = 2.0

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from jepsen_like.bench.processes import BenchProcess
-from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
 from jepsen_like.bench.rocketmq.places import BrokerPlace, NameServerPlace
 from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.systems.archives.catalogue import APACHE_ROCKETMQ
 
 JVM = (
     "-server",

@@ -13,7 +13,6 @@ from jepsen_like.bench.conversation import LoadShape
 from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
 from jepsen_like.bench.processes import BenchProcess, DidNotAnswer, running, until
 from jepsen_like.bench.rocketmq.apache import apache_broker, apache_nameserver
-from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
 from jepsen_like.bench.rocketmq.loads import RocketBenchMode
 from jepsen_like.bench.rocketmq.own import own_broker, own_nameserver
 from jepsen_like.bench.rocketmq.places import BrokerPlace, NameServerPlace, Places, reserved_ports
@@ -21,6 +20,7 @@ from jepsen_like.bench.rocketmq.senders import MasterLink
 from jepsen_like.bench.rocketmq.wire import QUEUES, SendConversation, ask
 from jepsen_like.bench.systems import BenchCluster, Contender, lend_directory
 from jepsen_like.cluster.ports import LOOPBACK
+from jepsen_like.systems.archives.catalogue import APACHE_ROCKETMQ
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.errors import BadBody, BadHeader, MalformedFrame

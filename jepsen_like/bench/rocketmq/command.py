@@ -4,10 +4,9 @@ from typing import Any
 
 import click
 
-from jepsen_like.bench.brokers import broker_options, fetch_jars, measure_brokers
+from jepsen_like.bench.brokers import broker_options, measure_brokers
 from jepsen_like.bench.command_options import BenchNames
 from jepsen_like.bench.rocketmq.answers import TABLES
-from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
 from jepsen_like.cli import ExitStatus
 
 MODES = ("async", "sync", "page-cache", "durable")
@@ -15,7 +14,6 @@ MODES = ("async", "sync", "page-cache", "durable")
 
 @click.command()
 @broker_options(
-    APACHE_ROCKETMQ,
     ("throughput", "producers", "failover"),
     click.option(
         "--modes",
@@ -28,13 +26,11 @@ MODES = ("async", "sync", "page-cache", "durable")
     kills=(3, "Of one of two masters, and of a raft group's."),
     pauses=(2, "Of a raft group's master."),
 )
-def rocketmq(fetch: bool, **flags: Any) -> ExitStatus:
+def rocketmq(**flags: Any) -> ExitStatus:
     """Compare RocketMQ-style brokers of ours with those of Apache RocketMQ: pairs and raft groups, one load generator.
 
     Ends with 0 whatever the figures are; an acknowledged message that is missing in ours is a broken promise.
     """
-    if fetch:
-        return fetch_jars(APACHE_ROCKETMQ)
     from jepsen_like.bench.rocketmq.cluster import ROCKET_SYSTEMS
     from jepsen_like.bench.rocketmq.measure import RocketBench
 

@@ -29,10 +29,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from jepsen_like.bench.jars import JarSet
 from jepsen_like.bench.processes import until
 from jepsen_like.cli import ExitStatus
 from jepsen_like.history.files import HistoryWriter
+from jepsen_like.systems.archives.jars import JarSet
 from tests.jepsen_like.check.phantom_registers import write_registers
 from tests.jepsen_like.checker.log.test_several_logs import run_of
 from tests.jepsen_like.checker.queue import small_queues
@@ -48,7 +48,7 @@ HADOOP = JarSet(
             "06772d24529e59939915979b3edba204d367750ef7dc5120411f35221dd4818c",
         )
     ],
-    COMMAND,
+    command=COMMAND,
 )
 S3A = JarSet(
     "Hadoop's client for S3",
@@ -62,7 +62,7 @@ S3A = JarSet(
             "4959a9747cbb479c73c3ffbcd479bee5b014f8b2880994585a8693fb9d24675e",
         ),
     ],
-    COMMAND,
+    command=COMMAND,
 )
 MODELS = {"log": "log", "log-damaged": "log", "registers": "register", "queue": "queue", "torn": "log", "none": "log"}
 """The histories, by name, and what each is of."""

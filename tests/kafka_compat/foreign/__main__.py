@@ -1,7 +1,7 @@
 """Runs kcat, Kafka's console tools and a Java program against three brokers, and prints the outcome of each.
 
 `python -m tests.kafka_compat.foreign` tests ours; `--kafka apache` runs the same commands against Apache Kafka, and
-`--bootstrap` names running brokers. Needs kcat, a JDK, and the jars of `quorumlog bench kafka --fetch-apache`.
+`--bootstrap` names running brokers. Needs kcat, a JDK, and the jars of `quorumlog fetch apache-kafka`.
 """
 
 import shutil
@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from jepsen_like.bench.kafka.cluster import KAFKA_SYSTEMS
-from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 from tests.kafka_compat.foreign.steps import ForeignPlan, ForeignStep, steps
 
 WITHIN_S = 90.0

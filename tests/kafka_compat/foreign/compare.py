@@ -2,7 +2,7 @@
 differ.
 
 `python -m tests.kafka_compat.foreign.compare` ends with 1 if a difference has no reason in `KNOWN`, or a reason has no
-difference any more. Needs the jars of `quorumlog bench kafka --fetch-apache`.
+difference any more. Needs the jars of `quorumlog fetch apache-kafka`.
 """
 
 import fnmatch

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import click
 
-from jepsen_like.bench.kafka.jars import APACHE_KAFKA
 from jepsen_like.cluster.authority import Authority
+from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 from tests.kafka_compat.clients.secured import WITHIN_S, make_alice, serve
 from tests.kafka_compat.foreign.__main__ import SHOWN, run
 from tests.kafka_compat.foreign.steps import TOOLS, ForeignPlan, ForeignStep

@@ -2,7 +2,7 @@
 field.
 
 It compares codes, ext fields, members of bodies and their kinds, and properties of stored messages. `python -m
-tests.rocketmq_compat.foreign.compare` needs Java and the jars of `quorumlog bench rocketmq --fetch-apache`. It prints
+tests.rocketmq_compat.foreign.compare` needs Java and the jars of `quorumlog fetch apache-rocketmq`. It prints
 every difference. A difference without a reason in `REASONS` makes it end with status 1.
 """
 

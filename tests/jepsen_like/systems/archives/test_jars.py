@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import attrs
 import pytest
 
-from jepsen_like.bench import jars
-from jepsen_like.bench.jars import JarSet, jar_name
-from jepsen_like.bench.kafka.jars import APACHE_KAFKA
-from jepsen_like.bench.rocketmq.jars import APACHE_ROCKETMQ
-from jepsen_like.cli import EnvironmentMissing
+from jepsen_like.cli import EnvironmentMissing, ExitStatus, execute
+from jepsen_like.systems.archives import catalogue, command, jars
+from jepsen_like.systems.archives.catalogue import ARCHIVES
+from jepsen_like.systems.archives.jars import JarSet, jar_name
 
 COORDINATES = "org.example:part:1.2"
 CONTENT = b"what a jar holds"
-COMMAND = "bring it"
+COMMAND = "quorumlog fetch product-1.2"
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -44,7 +44,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
 
 
 def make_jar_set(digest: str, coordinates: str = COORDINATES) -> JarSet:
-    return JarSet("A product", "product", "1.2", ((coordinates, digest),), COMMAND)
+    return JarSet("A product", "product", "1.2", ((coordinates, digest),))
 
 
 @pytest.mark.usefixtures("repository")
@@ -76,7 +76,27 @@ def test_a_repository_without_the_file_is_named_with_the_way_out() -> None:
         make_jar_set("0" * 64, "org.example:absent:1").fetch(lambda name: None)
 
 
-@pytest.mark.parametrize("product", [APACHE_KAFKA, APACHE_ROCKETMQ], ids=lambda product: product.name)
+@pytest.mark.parametrize(
+    "product", [each for each in ARCHIVES if isinstance(each, JarSet)], ids=lambda product: product.full_name
+)
 def test_every_jar_has_a_name_of_its_own_and_a_digest(product: JarSet) -> None:
     assert len({jar_name(coordinates) for coordinates, _ in product.jars}) == len(product.jars)
     assert all(len(bytes.fromhex(digest)) == 32 for _, digest in product.jars)
+
+
+@pytest.mark.usefixtures("repository")
+def test_the_command_brings_what_is_named_and_lists_it_as_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    product = make_jar_set(hashlib.sha256(CONTENT).hexdigest())
+    monkeypatch.setattr(catalogue, "ARCHIVES", (product, attrs.evolve(product, version="1.1")))
+    monkeypatch.setattr(command, "ARCHIVES", catalogue.ARCHIVES)
+    assert execute(["fetch", "produce"]) == ExitStatus.USAGE
+    assert "did you mean 'product'?" in capsys.readouterr().err
+    assert execute(["fetch", "product"]) == ExitStatus.VALID
+    capsys.readouterr()
+    assert execute(["fetch"]) == ExitStatus.VALID
+    assert [line.split()[0::3] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["product-1.2", "yes"],
+        ["product-1.1", "-"],
+    ]

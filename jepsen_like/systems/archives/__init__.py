@@ -1,0 +1,1 @@
+"""Programs of others, brought into the user's cache and checked against hashes that are committed here."""

@@ -1,0 +1,21 @@
+"""All programs of others that `quorumlog fetch` brings. Of several versions of a name the first is meant by it alone.
+
+The locks lie next to this module. That of Apache Kafka has what `mvn dependency:list` names for `kafka_2.13` and
+`kafka-tools`, without Connect and its web server, and with a logger. That of Apache RocketMQ has what it names for
+`rocketmq-broker` and `rocketmq-namesrv`, without native libraries, codecs that nothing here speaks, and annotations.
+"""
+
+from typing import Final
+
+from jepsen_like.systems.archives.archive import Archive
+from jepsen_like.systems.archives.jars import JarSet
+
+APACHE_KAFKA: Final = JarSet.read_lock("Apache Kafka", "apache-kafka", "4.3.1")
+APACHE_ROCKETMQ: Final = JarSet.read_lock("Apache RocketMQ", "apache-rocketmq", "5.5.0")
+ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ)
+
+
+def archives_by_name() -> dict[str, Archive]:
+    """Returns all of them by their names with the version; of each name the first also by the name alone."""
+    first = {archive.name: archive for archive in reversed(ARCHIVES)}
+    return {**{archive.full_name: archive for archive in ARCHIVES}, **first}

@@ -1,0 +1,1 @@
+"""Programs of others in the user's cache."""
