@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.keys import Keys
-from jepsen_like.cluster.location import ON_LOOPBACK, ClientDoors, Site, open_proxies
+from jepsen_like.cluster.location import ON_LOOPBACK, ClientDoors, FurtherPorts, Site, open_proxies
 from jepsen_like.cluster.machine import Machine, Need, open_machines
 from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
@@ -32,7 +32,7 @@ from jepsen_like.port.observations import (
     TurnReported,
     TurnSeen,
 )
-from jepsen_like.port.port import Access, Control, Leadership, Member, Mode, ProcessPlan, Scope, System
+from jepsen_like.port.port import Access, Control, FurtherPort, Leadership, Member, Mode, ProcessPlan, Scope, System
 from jepsen_like.port.wires import Address, Network, Pair, Wires
 from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 
@@ -340,11 +340,16 @@ async def open_cluster(
     directories = {node: directory / str(node) for node in ids}
     async with contextlib.AsyncExitStack() as stack:
         machines = stack.enter_context(open_machines(directories, needs))
-        opened = await stack.enter_async_context(_open_site(network, ids, seed, doors))
+        opened = await stack.enter_async_context(_open_site(network, ids, seed, doors, system.further_ports))
         site = attrs.evolve(opened, zones=stand)
         site.wires.lay(stand.routes())
         papers = _certify(directory / TLS_DIRECTORY, site) if tls else None
-        access = Access(cluster_id, system.keep_secret(directory), papers.client if papers else None)
+        access = Access(
+            cluster_id,
+            system.keep_secret(directory),
+            papers.client if papers else None,
+            {name: ports.direct for name, ports in site.further.items()},
+        )
         keys = Keys(access.secret, system.secret_steps(), papers)
         processes, plans = {}, {}
         for member in members:
@@ -361,6 +366,7 @@ async def open_cluster(
                 tls=papers.nodes[node] if papers else None,
                 boot_id=machine.boot_id,
                 zone=stand.zone_of(node),
+                further={name: _further_port(ports, node, ids) for name, ports in site.further.items()},
             )
             processes[node] = NodeProcess(
                 node, system.command(plan), directories[node], system, on_seen, machine, site.entrance(node)
@@ -393,14 +399,19 @@ def _certify(directory: Path, site: Site) -> "ClusterPapers":
     return ClusterPapers(directory, site.listen, hosts=sorted({host for host, _ in dialled}))
 
 
+def _further_port(ports: FurtherPorts, node: int, nodes: Iterable[int]) -> FurtherPort:
+    peers = {other: ports.peers[node, other] for other in nodes if other != node}
+    return FurtherPort(listen=ports.listen[node], peers=peers)
+
+
 def _open_site(
-    network: Network, nodes: Iterable[int], seed: int, doors: ClientDoors
+    network: Network, nodes: Iterable[int], seed: int, doors: ClientDoors, further_ports: Iterable[str]
 ) -> AbstractAsyncContextManager[Site]:
     match network:
         case Network.PROXIES:
-            return open_proxies(nodes, doors)
+            return open_proxies(nodes, doors, further_ports)
         case Network.NAMESPACES:
             assert doors == ON_LOOPBACK, "the option was refused"
-            return open_namespaces(nodes, seed)
+            return open_namespaces(nodes, seed, further_ports)
         case _:
             assert_never(network)

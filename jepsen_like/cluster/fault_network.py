@@ -50,14 +50,20 @@ class _Struck:
 class FaultNetwork:
     """All links of a cluster. Ways are named by the nodes; what they mean for each link is worked out here."""
 
-    def __init__(self, addresses: Mapping[int, Address], doors: Mapping[int, Address] | None = None) -> None:
-        """Clients enter at `doors`, by default at free ports of loopback. Raises `CannotListen`."""
+    def __init__(
+        self,
+        addresses: Mapping[int, Address],
+        doors: Mapping[int, Address] | None = None,
+        further: Mapping[str, Mapping[int, Address]] | None = None,
+    ) -> None:
+        """Clients enter at `doors`, by default at free ports of loopback. `further`: more ports of the nodes, by name.
+
+        Raises `CannotListen`.
+        """
         self._poller = Poller()
-        self.between: dict[Pair, Link] = {
-            (dialer, node): Link(self._poller, f"{dialer}>{node}", address)
-            for node, address in addresses.items()
-            for dialer in addresses
-            if dialer != node
+        self.between: dict[Pair, Link] = self._connect(addresses, "")
+        self.further: dict[str, dict[Pair, Link]] = {
+            name: self._connect(its, f" {name}") for name, its in (further or {}).items()
         }
         self.clients: dict[int, Link] = {
             node: Link(self._poller, f"client>{node}", address, at=(doors or {}).get(node, (LOOPBACK, 0)))
@@ -65,10 +71,19 @@ class FaultNetwork:
         }
         self._struck: dict[str, _Struck] = {}
 
+    def _connect(self, addresses: Mapping[int, Address], suffix: str) -> dict[Pair, Link]:
+        return {
+            (dialer, node): Link(self._poller, f"{dialer}>{node}{suffix}", address)
+            for node, address in addresses.items()
+            for dialer in addresses
+            if dialer != node
+        }
+
     @property
     def links(self) -> list[Link]:
         """Every link, nodes first."""
-        return [*self.between.values(), *self.clients.values()]
+        of_nodes = [link for links in (self.between, *self.further.values()) for link in links.values()]
+        return [*of_nodes, *self.clients.values()]
 
     async def serve(self) -> None:
         """Carry everything until cancelled; then every port and connection is closed."""
@@ -99,7 +114,19 @@ class FaultNetwork:
             return (self.clients[receiver].forward,)
         if receiver == CLIENTS:
             return (self.clients[sender].backward,)
-        return self.between[pair].forward, self.between[receiver, sender].backward
+        return tuple(way for _, way in self._parts(pair))
+
+    def _parts(self, pair: Pair) -> tuple[tuple[Link, Way], ...]:
+        """All that carries what one node sends to another: on connections that it dialed, and that the other dialed."""
+        sender, receiver = pair
+        return tuple(
+            part
+            for links in (self.between, *self.further.values())
+            for part in (
+                (links[sender, receiver], links[sender, receiver].forward),
+                (links[receiver, sender], links[receiver, sender].backward),
+            )
+        )
 
     def impose(self, condition: Condition, pairs: Iterable[Pair], clients: Iterable[int] = ()) -> None:
         """Set the condition of these links from now on. The opposite directions stay as they are.
@@ -152,8 +179,7 @@ class FaultNetwork:
     def _strike(self, pairs: Iterable[Pair], clients: Iterable[int]) -> list[_Struck]:
         found: dict[str, tuple[tuple[Link, Way], ...]] = {}
         for sender, receiver in pairs:
-            there, back = self.between[sender, receiver], self.between[receiver, sender]
-            found[f"{sender}>{receiver}"] = ((there, there.forward), (back, back.backward))
+            found[f"{sender}>{receiver}"] = self._parts((sender, receiver))
         for node in clients:
             link = self.clients[node]
             found[link.name] = ((link, link.forward), (link, link.backward))

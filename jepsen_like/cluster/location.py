@@ -47,6 +47,15 @@ class ClientDoors:
 
 
 @attrs.frozen(kw_only=True)
+class FurtherPorts:
+    """One more port of every node, for other nodes and for the harness; what the addresses mean is as in `Site`."""
+
+    listen: Mapping[int, Address]
+    peers: Mapping[Pair, Address]
+    direct: Mapping[int, Address]
+
+
+@attrs.frozen(kw_only=True)
 class Site:
     """Addresses by node id; only `direct` leads past the faults."""
 
@@ -62,6 +71,8 @@ class Site:
     """For the harness: STATUS and dumps."""
     through: Mapping[Pair, Address]
     """For the harness: how it reaches the second of a pair by the ways between both, with what faults make of them."""
+    further: Mapping[str, FurtherPorts] = {}
+    """By name."""
     zones: ZoneMap = NOWHERE
     enter: Mapping[int, Callable[[], None]] = {}
     """The first step of a node's process, which puts it where it belongs: runs between fork and exec."""
@@ -75,12 +86,16 @@ ON_LOOPBACK = ClientDoors()
 
 
 @asynccontextmanager
-async def open_proxies(nodes: Iterable[int], doors: ClientDoors = ON_LOOPBACK) -> AsyncIterator[Site]:
+async def open_proxies(
+    nodes: Iterable[int], doors: ClientDoors = ON_LOOPBACK, further_ports: Iterable[str] = ()
+) -> AsyncIterator[Site]:
     """Loopback, with a fault proxy for every way. No port is left behind. Raises `CannotListen`."""
-    ids = tuple(nodes)
-    with ReservedPorts(len(ids)) as reserved:
-        direct = {node: (LOOPBACK, port) for node, port in zip(ids, reserved.ports, strict=True)}
-        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids})
+    ids, names = tuple(nodes), tuple(further_ports)
+    with ReservedPorts(len(ids) * (1 + len(names))) as reserved:
+        ports = iter(reserved.ports)
+        direct, *others = [{node: (LOOPBACK, next(ports)) for node in ids} for _ in range(1 + len(names))]
+        further = dict(zip(names, others, strict=True))
+        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids}, further)
         peers = {pair: (LOOPBACK, link.port) for pair, link in network.between.items()}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.serve)
@@ -93,6 +108,14 @@ async def open_proxies(nodes: Iterable[int], doors: ClientDoors = ON_LOOPBACK) -
                     advertised={node: doors.advertise(node, link.port) for node, link in network.clients.items()},
                     direct=direct,
                     through=peers,
+                    further={
+                        name: FurtherPorts(
+                            listen=addresses,
+                            peers={pair: (LOOPBACK, link.port) for pair, link in network.further[name].items()},
+                            direct=addresses,
+                        )
+                        for name, addresses in further.items()
+                    },
                 )
             finally:
                 nursery.cancel_scope.cancel()

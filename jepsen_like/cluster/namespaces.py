@@ -30,7 +30,7 @@ import attrs
 import trio
 
 from jepsen_like.cluster.fault_proxy import Link
-from jepsen_like.cluster.location import Site
+from jepsen_like.cluster.location import ANY_HOST, FurtherPorts, Site
 from jepsen_like.cluster.poller import Poller
 from jepsen_like.cluster.ports import LOOPBACK
 from jepsen_like.cluster.process import die_with_parent
@@ -228,10 +228,11 @@ class SwitchedNetwork:
 class _WayIn:
     """The harness's own way to each node, past the switch: a port on loopback here, a socket in the node's namespace.
 
-    `through` leads by the switch: from the namespace of the first node of a pair to the second.
+    `through` leads by the switch: from the namespace of the first node of a pair to the second. `further` are the
+    ways to the nodes' other ports, by name.
     """
 
-    def __init__(self, namespaces: Mapping[int, int]) -> None:
+    def __init__(self, namespaces: Mapping[int, int], further_ports: Mapping[str, int]) -> None:
         self._poller = Poller()
         self.links = {
             node: Link(self._poller, f"harness>{node}", (LOOPBACK, PORT), functools.partial(socket_in, namespace))
@@ -245,21 +246,31 @@ class _WayIn:
             for other in namespaces
             if one != other
         }
+        self.further = {
+            name: {
+                node: Link(
+                    self._poller, f"harness>{node} {name}", (LOOPBACK, port), functools.partial(socket_in, namespace)
+                )
+                for node, namespace in namespaces.items()
+            }
+            for name, port in further_ports.items()
+        }
 
     async def serve(self) -> None:
         """Carry everything until cancelled; then every port and connection is closed."""
         try:
             await self._poller.run()
         finally:
-            for link in (*self.links.values(), *self.through.values()):
+            others = (link for links in self.further.values() for link in links.values())
+            for link in (*self.links.values(), *self.through.values(), *others):
                 link.close()
             self._poller.close()
 
 
 @asynccontextmanager
-async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site]:
+async def open_namespaces(nodes: Iterable[int], seed: int, further_ports: Iterable[str] = ()) -> AsyncIterator[Site]:
     """Open a namespace for each node, and one for clients, with the calling thread in it. Raises `NoNamespaces`."""
-    ids = tuple(nodes)
+    ids, further = tuple(nodes), {name: PORT + 1 + at for at, name in enumerate(further_ports)}
     async with contextlib.AsyncExitStack() as stack:
         namespaces = {port: _hold(stack, new_namespace()) for port in (CLIENTS, *ids)}
         with contextlib.ExitStack() as lent:  # the switch has its own copies
@@ -272,16 +283,18 @@ async def open_namespaces(nodes: Iterable[int], seed: int) -> AsyncIterator[Site
             lent.enter_context(theirs)
             stack.enter_context(_switch_process(seed, theirs.fileno(), taps))
         stack.enter_context(inside(namespaces[CLIENTS]))
-        way_in = _WayIn({node: namespaces[node] for node in ids})
+        way_in = _WayIn({node: namespaces[node] for node in ids}, further)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(way_in.serve)
             try:
-                yield _site(SwitchedNetwork(ours), way_in, {node: namespaces[node] for node in ids})
+                yield _site(SwitchedNetwork(ours), way_in, {node: namespaces[node] for node in ids}, further)
             finally:
                 nursery.cancel_scope.cancel()
 
 
-def _site(wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int]) -> Site:
+def _site(
+    wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int], further_ports: Mapping[str, int]
+) -> Site:
     ids = tuple(namespaces)
     there = {node: (ip_address(node), PORT) for node in ids}
     enters: dict[int, Callable[[], None]] = {
@@ -289,13 +302,21 @@ def _site(wires: SwitchedNetwork, way_in: _WayIn, namespaces: Mapping[int, int])
     }
     return Site(
         wires=wires,
-        listen=dict.fromkeys(ids, ("0.0.0.0", PORT)),
+        listen=dict.fromkeys(ids, (ANY_HOST, PORT)),
         peers={(one, other): there[other] for one in ids for other in ids if one != other},
         clients=there,
         advertised=there,
         direct={node: (LOOPBACK, link.port) for node, link in way_in.links.items()},
         through={pair: (LOOPBACK, link.port) for pair, link in way_in.through.items()},
         enter=enters,
+        further={
+            name: FurtherPorts(
+                listen=dict.fromkeys(ids, (ANY_HOST, port)),
+                peers={(one, other): (ip_address(other), port) for one in ids for other in ids if one != other},
+                direct={node: (LOOPBACK, link.port) for node, link in way_in.further[name].items()},
+            )
+            for name, port in further_ports.items()
+        },
     )
 
 

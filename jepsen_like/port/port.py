@@ -105,6 +105,16 @@ class Access:
     """The file by which its processes know each other, where the system has one (`System.keep_secret`)."""
     tls: TlsPaths | None = None
     """A client's files, where the cluster speaks TLS."""
+    further: Mapping[str, Mapping[int, Address]] = {}
+    """The addresses of the further ports of each member by name, past the faults."""
+
+
+@attrs.frozen(kw_only=True)
+class FurtherPort:
+    """A port of one process in addition to the one for its clients. `peers` is where it reaches the same port of each other one."""
+
+    listen: Address
+    peers: Mapping[int, Address]
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +143,8 @@ class ProcessPlan:
     """Of the machine since its power came last; with another one, what was not flushed may be gone."""
     zone: str = ""
     """The zone in which it stands; empty in a cluster without zones."""
+    further: Mapping[str, FurtherPort] = {}
+    """By the names in `System.further_ports`."""
 
 
 @attrs.frozen
@@ -304,6 +316,8 @@ class System(abc.ABC):
     """By kind of fault: when the system serves again, or still does, in words."""
     member_role: ClassVar[str] = "node"
     """The kind of its processes, if they are all alike."""
+    further_ports: ClassVar[tuple[str, ...]] = ()
+    """The names of the ports that each process has in addition to the one for clients; a cut link cuts all of them."""
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """By kind of fault: settings `name=value` without which it would find little to break; the user's own come first."""
     standing_settings: ClassVar[tuple[str, ...]] = ()

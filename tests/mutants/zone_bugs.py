@@ -71,8 +71,8 @@ ZONE_BUGS: Sequence[Mutant] = (
         "zone-line-forgets-answers",
         "what a node answers on connections of the other zone is not delayed",
         "jepsen_like.cluster.fault_network",
-        "        return self.between[pair].forward, self.between[receiver, sender].backward\n",
-        "        return (self.between[pair].forward,)\n",
+        "        return tuple(way for _, way in self._parts(pair))\n",
+        "        return tuple(way for _, way in self._parts(pair))[:1]\n",
     ),
     _bug(
         "zone-line-ends-with-a-fault",

@@ -56,12 +56,14 @@ class Net:
 
 
 @asynccontextmanager
-async def two_nodes() -> AsyncIterator[Net]:
+async def two_nodes(further_port: str = "") -> AsyncIterator[Net]:
     servers = {}
     for node in (1, 2):
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         servers[node] = Server(listener, listener.socket.getsockname())
-    net = Net(FaultNetwork({node: server.address for node, server in servers.items()}), servers)
+    addresses = {node: server.address for node, server in servers.items()}
+    further = {further_port: addresses} if further_port else {}
+    net = Net(FaultNetwork(addresses, further=further), servers)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(net.network.serve)
@@ -462,3 +464,17 @@ async def test_no_living_connection_misses_anything_after_a_half_open_way(lost: 
         net.network.heal()
         with pytest.raises(trio.BrokenResourceError):
             await receive(far)
+
+
+async def test_a_cut_between_two_nodes_cuts_their_further_ports_too() -> None:
+    async with two_nodes(further_port="raft") as net:
+        near = await net.dial(net.network.further["raft"][1, 2])
+        far = await net.accept(2)
+        net.network.impose(CUT, BOTH)
+        await near.send_all(b"there")
+        await far.send_all(b"back")
+        assert await hears_nothing(far)
+        assert await hears_nothing(near)
+        net.network.heal()
+        assert await receive(far) == b"there"
+        assert await receive(near) == b"back"
