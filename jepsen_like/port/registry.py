@@ -10,6 +10,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "raft": "jepsen_like.systems.raft.system:RaftSystem",
     "kafka": "jepsen_like.systems.kafka.system:KafkaAdapter",
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
+    "nats": "jepsen_like.systems.nats.system:NatsSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 GROUP: Final = "quorumlog.systems"

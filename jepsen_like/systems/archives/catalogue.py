@@ -8,11 +8,21 @@ The locks lie next to this module. That of Apache Kafka has what `mvn dependency
 from typing import Final
 
 from jepsen_like.systems.archives.archive import Archive
+from jepsen_like.systems.archives.go import GoProgram
 from jepsen_like.systems.archives.jars import JarSet
 
 APACHE_KAFKA: Final = JarSet.read_lock("Apache Kafka", "apache-kafka", "4.3.1")
 APACHE_ROCKETMQ: Final = JarSet.read_lock("Apache RocketMQ", "apache-rocketmq", "5.5.0")
-ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ)
+NATS_SERVERS: Final = tuple(
+    GoProgram("NATS", "nats-server", version, package="github.com/nats-io/nats-server/v2")
+    for version in ("2.15.2", "2.12.1")
+)
+ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ, *NATS_SERVERS)
+
+
+def nats_server(version: str) -> GoProgram:
+    """Returns the server of NATS in this version. Raises `KeyError`."""
+    return {each.version: each for each in NATS_SERVERS}[version]
 
 
 def archives_by_name() -> dict[str, Archive]:

@@ -15,7 +15,7 @@ from jepsen_like.systems.raft.control import RaftControl
 from jepsen_like.systems.raft.log_workload import LogWorkload
 from jepsen_like.systems.raft.mode import RaftMode
 from jepsen_like.systems.raft.promises import SERVES, Replication
-from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.systems.raft.register_workload import RaftRegisterWorkload
 from jepsen_like.systems.raft.scenarios import SCENARIOS
 from jepsen_like.systems.secret_of import SecretFileSteps, keep_secret
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
@@ -85,6 +85,6 @@ class RaftSystem(System):
         expires = mode.keep_rule(()).may_expire
         workloads: Mapping[str, Callable[[], Workload]] = {
             "log": lambda: LogWorkload(expires=expires),
-            "register": RegisterWorkload,
+            "register": RaftRegisterWorkload,
         }
         return RoutedLoad(workloads[workload](), recorder, RaftClients(addresses, access), plan)

@@ -8,7 +8,7 @@ import pytest
 
 from jepsen_like.history.ops import NONE, Action
 from jepsen_like.systems.raft.log_workload import LogWorkload
-from jepsen_like.systems.raft.register_workload import RegisterWorkload
+from jepsen_like.systems.raft.register_workload import RaftRegisterWorkload
 from jepsen_like.workload.model import Nonsense, Request, Workload
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
 from raft.record_batch import pack_batch
@@ -61,7 +61,7 @@ def test_the_log_mix_appends_reads_and_tails_with_values_used_once() -> None:
 
 
 def test_the_register_mix_reads_writes_and_swaps_what_was_seen() -> None:
-    workload = RegisterWorkload(keys=3)
+    workload = RaftRegisterWorkload(keys=3)
     for key in (1, 2, 3):
         workload.interpret(read_of(workload, key), make_applied(100 + key))
     requests = draw_requests(workload, 3000)
@@ -72,7 +72,7 @@ def test_the_register_mix_reads_writes_and_swaps_what_was_seen() -> None:
     assert len(new) == len(set(new))
 
 
-def read_of(workload: RegisterWorkload, key: int) -> Request:
+def read_of(workload: RaftRegisterWorkload, key: int) -> Request:
     return next(request for request in workload.final_reads() if request.object == key)
 
 
@@ -128,7 +128,7 @@ def test_a_damaged_record_is_seen_as_damaged() -> None:
 
 
 def test_a_register_answer_says_what_the_register_held() -> None:
-    workload = RegisterWorkload(keys=1)
+    workload = RaftRegisterWorkload(keys=1)
     read = read_of(workload, 1)
     assert workload.interpret(read, make_applied(None)).values == (NONE,)
     assert workload.interpret(read, make_applied(5)).values == (5,)

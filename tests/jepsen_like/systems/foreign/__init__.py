@@ -1,0 +1,1 @@
+"""The parts that adapters of programs of others share."""
