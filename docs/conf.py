@@ -31,6 +31,7 @@ CONTENTS = {
         "docs/two-topics",
         "docs/mirror",
         "docs/rehearsals",
+        "docs/real",
         "docs/systems",
     ],
     "Understand it": [

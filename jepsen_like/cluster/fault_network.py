@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import attrs
 import trio
@@ -47,6 +47,21 @@ class _Struck:
         )
 
 
+def anywhere(pair: Pair, address: Address) -> Address:
+    """Returns any free port of loopback as the place where a way to an address begins."""
+    return LOOPBACK, 0
+
+
+def beside(pair: Pair, address: Address) -> Address:
+    """Returns the port of the address itself, on a host of loopback that only this pair has.
+
+    So a program that learns one name and port for each other process can still be led over its own ways: the name
+    stands for another host in each process.
+    """
+    dialer, node = pair
+    return f"127.77.{dialer}.{node}", address[1]
+
+
 class FaultNetwork:
     """All links of a cluster. Ways are named by the nodes; what they mean for each link is worked out here."""
 
@@ -55,12 +70,16 @@ class FaultNetwork:
         addresses: Mapping[int, Address],
         doors: Mapping[int, Address] | None = None,
         further: Mapping[str, Mapping[int, Address]] | None = None,
+        place: Callable[[Pair, Address], Address] = anywhere,
     ) -> None:
         """Clients enter at `doors`, by default at free ports of loopback. `further`: more ports of the nodes, by name.
+
+        `place` tells where the way of a pair to an address begins.
 
         Raises `CannotListen`.
         """
         self._poller = Poller()
+        self._place = place
         self.between: dict[Pair, Link] = self._connect(addresses, "")
         self.further: dict[str, dict[Pair, Link]] = {
             name: self._connect(its, f" {name}") for name, its in (further or {}).items()
@@ -73,7 +92,9 @@ class FaultNetwork:
 
     def _connect(self, addresses: Mapping[int, Address], suffix: str) -> dict[Pair, Link]:
         return {
-            (dialer, node): Link(self._poller, f"{dialer}>{node}{suffix}", address)
+            (dialer, node): Link(
+                self._poller, f"{dialer}>{node}{suffix}", address, at=self._place((dialer, node), address)
+            )
             for node, address in addresses.items()
             for dialer in addresses
             if dialer != node

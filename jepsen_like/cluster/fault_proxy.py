@@ -399,6 +399,7 @@ class Link:
         self._listener = listen_at(*at, backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
+        self.address: Address = (at[0], self.port)
         poller.register(self, READABLE)
 
     def fileno(self) -> int:

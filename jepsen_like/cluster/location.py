@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from jepsen_like.cluster.fault_network import FaultNetwork
+from jepsen_like.cluster.fault_network import FaultNetwork, beside
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.port.wires import Address, Pair, Wires
 from jepsen_like.port.zones import NOWHERE, ZoneMap
@@ -95,8 +95,8 @@ async def open_proxies(
         ports = iter(reserved.ports)
         direct, *others = [{node: (LOOPBACK, next(ports)) for node in ids} for _ in range(1 + len(names))]
         further = dict(zip(names, others, strict=True))
-        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids}, further)
-        peers = {pair: (LOOPBACK, link.port) for pair, link in network.between.items()}
+        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids}, further, beside)
+        peers = {pair: link.address for pair, link in network.between.items()}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.serve)
             try:
@@ -111,7 +111,7 @@ async def open_proxies(
                     further={
                         name: FurtherPorts(
                             listen=addresses,
-                            peers={pair: (LOOPBACK, link.port) for pair, link in network.further[name].items()},
+                            peers={pair: link.address for pair, link in network.further[name].items()},
                             direct=addresses,
                         )
                         for name, addresses in further.items()

@@ -29,6 +29,8 @@ from jepsen_like.port.observations import LogBegins, Observation, OwnEnd, Ready,
 
 PR_SET_PDEATHSIG = 1
 AGAIN_WITHIN_S = 30.0
+SHELL_STATUS = 128
+"""Plus the number of a signal: the exit status that stands for an end by it."""
 READ_BYTES = 64 * 1024
 STDERR_TAIL_LINES = 12
 LINE_BYTES_MAX = 1024 * 1024
@@ -265,9 +267,11 @@ class NodeProcess:
     def _is_as_asked(self, code: int) -> bool:
         """It may end anyhow; or it ended by a signal that it was sent, or cleanly when it was sent SIGTERM.
 
-        Also SIGTERM itself may end it, while its interpreter begins or has nothing left to do.
+        Also SIGTERM itself may end it, while its interpreter begins or has nothing left to do. Java ends with the status
+        by which shells tell that.
         """
-        return self._may_end or -code in self._signals or (code == 0 and signal.SIGTERM in self._signals)
+        asked = {0, SHELL_STATUS + signal.SIGTERM} if signal.SIGTERM in self._signals else set()
+        return self._may_end or -code in self._signals or code in asked
 
     def _has_met_damage(self, code: int) -> bool:
         files = self._speech.files

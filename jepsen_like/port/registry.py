@@ -9,6 +9,7 @@ from jepsen_like.port.port import System
 SYSTEMS: Final[dict[str, str]] = {
     "raft": "jepsen_like.systems.raft.system:RaftSystem",
     "kafka": "jepsen_like.systems.kafka.system:KafkaAdapter",
+    "apache-kafka": "jepsen_like.systems.apache_kafka.system:ApacheKafkaAdapter",
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
     "nats": "jepsen_like.systems.nats.system:NatsSystem",
 }

@@ -12,6 +12,7 @@ import attrs
 import trio
 
 from jepsen_like.history.files import DumpWriter
+from jepsen_like.operate.access import Login
 from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.batch_values import BatchRecord, whole_batches
@@ -42,7 +43,13 @@ from kafka_compat.protocol.apis.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kafka_compat.protocol.apis.metadata import METADATA, MetadataPartition, MetadataRequest, MetadataResponse
+from kafka_compat.protocol.apis.metadata import (
+    METADATA,
+    MetadataPartition,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
 from kafka_compat.protocol.batch_header import InvalidBatch
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.net.certificates import Certificates
@@ -101,6 +108,9 @@ class KafkaControl(Control):
         direct: Mapping[int, Address],
         can_answer: Callable[[int], bool] = lambda node: True,
         tls: Certificates | None = None,
+        *,
+        login: Login | None = None,
+        load_topic: str = TOPIC,
     ) -> None:
         self.topic: str | None = None
         """The topic of the load, once `prepare` has made it."""
@@ -112,23 +122,25 @@ class KafkaControl(Control):
         self._direct = dict(direct)
         self._can_answer = can_answer
         self._tls = tls
+        self._login = login
+        self._load_topic = load_topic
+        """The name of the topic that `prepare` makes."""
 
     # ---------------------------------------------------------------- what they know
 
     async def view(self) -> ClusterView:
         """The metadata of every broker that answers."""
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answers: Mapping[int, MetadataResponse] = await ask_each(
-            self._direct, lambda node: self._try(node, METADATA, METADATA_VERSION, request)
-        )
-        return ClusterView.of(answers)
+        return ClusterView.of(await self.metadata())
+
+    async def metadata(self, *topics: str) -> Mapping[int, MetadataResponse]:
+        """Returns the answers of all brokers that have one, about these topics; without any, about all."""
+        named = tuple(MetadataRequestTopic(name=topic) for topic in topics)
+        request = MetadataRequest(topics=named or None, allow_auto_topic_creation=False)
+        return await ask_each(self._direct, lambda node: self._try(node, METADATA, METADATA_VERSION, request))
 
     async def topic_names(self) -> dict[bytes, str]:
         """Returns the names of all topics by their ids, as far as a broker answers."""
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        answers: Mapping[int, MetadataResponse] = await ask_each(
-            self._direct, lambda node: self._try(node, METADATA, METADATA_VERSION, request)
-        )
+        answers = await self.metadata()
         return {topic.topic_id: topic.name for answer in answers.values() for topic in answer.topics if topic.name}
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
@@ -144,15 +156,18 @@ class KafkaControl(Control):
             for name, state in wanted.items()
             if state.leader_id != NO_LEADER
         }
-        if self.topic is None and view.controller != NO_LEADER:
-            found[CONTROLLER] = Leadership(view.controller, 0)
+        if self.topic is None and (controller := await self.controller(view)) is not None:
+            found[CONTROLLER] = controller
         return found
+
+    async def controller(self, view: ClusterView) -> Leadership | None:
+        """Returns who leads the controllers' group."""
+        return None if view.controller == NO_LEADER else Leadership(view.controller, 0)
 
     async def leader_of(self, scope: Scope) -> Leadership | None:
         """Of any partition, those of the brokers' own topics too, and the controller."""
         if scope == CONTROLLER:
-            controller = (await self.view()).controller
-            return None if controller == NO_LEADER else Leadership(controller, 0)
+            return await self.controller(await self.view())
         state = await self._state_of(scope)
         return (
             None if state is None or state.leader_id == NO_LEADER else Leadership(state.leader_id, state.leader_epoch)
@@ -223,9 +238,9 @@ class KafkaControl(Control):
 
     async def _agree(self) -> tuple[Ends | None, str]:
         """The ends on which all replicas agree; else None and why not."""
-        states = (await self.view()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or self._load_topic)
         if not states:
-            return None, f"no broker knows the topic {self.topic or TOPIC}"
+            return None, f"no broker knows the topic {self.topic or self._load_topic}"
         agreed: Ends = {}
         for name, state in states.items():
             if state.leader_id == NO_LEADER:
@@ -274,7 +289,7 @@ class KafkaControl(Control):
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         """The log of every replica of the load's partitions; objects are the partitions."""
-        states = (await self.view()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or self._load_topic)
         async with trio.open_nursery() as nursery:
             for node in self._direct:
                 held = [name for name, state in states.items() if node in state.replica_nodes]
@@ -315,7 +330,7 @@ class KafkaControl(Control):
             max_bytes=READ_BYTES,
             topics=(FetchTopic(topic=name.topic, partitions=(wanted,)),),
         )
-        answer = await ask(self._direct[node], FETCH, FETCH_VERSION, request, within_s=READS_WITHIN_S, tls=self._tls)
+        answer = await self._ask(self._direct[node], FETCH, FETCH_VERSION, request, within_s=READS_WITHIN_S)
         parts = [part for topic in answer.responses for part in topic.partitions]
         if len(parts) != 1 or answer.error_code != KafkaErrorCode.NONE:
             raise NoAnswer(f"a fetch of {name} was answered with {len(parts)} partitions, error {answer.error_code}")
@@ -332,7 +347,7 @@ class KafkaControl(Control):
 
     async def _is_read(self, node: int) -> bool:
         """Returns True if each copy that a broker holds was read to its end."""
-        states = (await self.view()).of_topic(self.topic or TOPIC)
+        states = (await self.view()).of_topic(self.topic or self._load_topic)
         names = [name for name, state in states.items() if node in state.replica_nodes]
         starts, ends = await self.ends(node, names, START), await self.ends(node, names)
         if starts is None or ends is None:
@@ -360,12 +375,12 @@ class KafkaControl(Control):
         with trio.move_on_after(within_s):
             while True:
                 view = await self.view()
-                states = view.of_topic(TOPIC)
+                states = view.of_topic(self._load_topic)
                 if len(states) == mode.partitions and all(
                     state.leader_id != NO_LEADER and len(state.isr_nodes) == len(state.replica_nodes)
                     for state in states.values()
                 ):
-                    self.topic = TOPIC
+                    self.topic = self._load_topic
                     self._value_of = keyed_value if workload == COMPACT_WORKLOAD else plain_value
                     if workload == TXN_WORKLOAD:
                         ids = transactional_ids(mode)
@@ -376,7 +391,7 @@ class KafkaControl(Control):
                 elif len(view.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
                     why = await self._create(view, mode, TOPIC_CONFIGS.get(workload, {})) or why
                 await trio.sleep(POLL_S)
-        raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
+        raise NotServing(f"the topic {self._load_topic} was not ready within {within_s:g} s: {why}")
 
     async def place(self, replicas: Sequence[Sequence[int]], *, within_s: float) -> None:
         """Make the topic of the load with these replicas of each partition, the first of which leads. Raises `NotServing`."""
@@ -384,29 +399,33 @@ class KafkaControl(Control):
             CreateTopicAssignment(partition_index=number, broker_ids=tuple(brokers))
             for number, brokers in enumerate(replicas)
         )
-        wanted = CreateTopic(name=TOPIC, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=())
+        wanted = CreateTopic(
+            name=self._load_topic, num_partitions=-1, replication_factor=-1, assignments=assignments, configs=()
+        )
         why: str | None = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
                 view = await self.view()
-                states = view.of_topic(TOPIC)
+                states = view.of_topic(self._load_topic)
                 led = [state.leader_id for _, state in sorted(states.items()) if len(state.isr_nodes) > 1]
                 if states and led == [brokers[0] for brokers in replicas]:
-                    self.topic = TOPIC
+                    self.topic = self._load_topic
                     return
                 if not states and len(view.brokers) == len(self._direct):
                     why = await self._make(view, wanted)
                 await trio.sleep(POLL_S)
-        raise NotServing(f"the topic {TOPIC} was not placed within {within_s:g} s: {why}")
+        raise NotServing(f"the topic {self._load_topic} was not placed within {within_s:g} s: {why}")
 
     async def _create(self, view: ClusterView, mode: KafkaMode, configs: Mapping[str, str]) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
         wanted = CreateTopic(
-            name=TOPIC,
+            name=self._load_topic,
             num_partitions=mode.partitions,
             replication_factor=mode.factor(len(self._direct)),
             assignments=(),
-            configs=tuple(CreateTopicConfig(name=name, value=value) for name, value in configs.items()),
+            configs=tuple(
+                CreateTopicConfig(name=name, value=value) for name, value in {**mode.topic_configs, **configs}.items()
+            ),
         )
         return await self._make(view, wanted)
 
@@ -426,7 +445,7 @@ class KafkaControl(Control):
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """By ApiVersions."""
         try:
-            await ask(address, API_VERSIONS, 0, ApiVersionsRequest(), within_s=within_s, tls=self._tls)
+            await self._ask(address, API_VERSIONS, 0, ApiVersionsRequest(), within_s=within_s)
         except NoAnswer as error:
             return str(error)
         return None
@@ -438,6 +457,9 @@ class KafkaControl(Control):
         if not self._can_answer(node):
             return None
         try:
-            return await ask(self._direct[node], api, version, request, within_s=within_s, tls=self._tls)
+            return await self._ask(self._direct[node], api, version, request, within_s=within_s)
         except NoAnswer:
             return None
+
+    async def _ask(self, address: Address, api: Any, version: int, request: Any, *, within_s: float) -> Any:
+        return await ask(address, api, version, request, within_s=within_s, tls=self._tls, login=self._login)

@@ -103,13 +103,18 @@ class KafkaMode(Mode):
         return int(self.settings[names.TRANSACTION_PARTITIONS])
 
     @property
+    def flush(self) -> str:
+        """BEFORE_ACK if a record is on the disk before it is acknowledged, else PAGE_CACHE."""
+        return str(self.settings[FLUSH])
+
+    @property
     def rule(self) -> IsrRule:
         """The rule that decides about losses."""
         return IsrRule(
             self.acks,
             self.min_isr > 1,
             bool(self.settings[names.UNCLEAN]),
-            str(self.settings[FLUSH]),
+            self.flush,
             is_eligible=int(self.settings.get(names.ELIGIBLE, 0)) > 0,
         )
 
@@ -128,12 +133,17 @@ class KafkaMode(Mode):
         of_brokers = {name: value for name, value in self.settings.items() if name not in names.CLIENT_SETTINGS}
         return [f"{name}={show(value)}" for name, value in sorted({**chosen, **of_brokers, **factors}.items())]
 
+    @property
+    def topic_configs(self) -> Mapping[str, str]:
+        """The settings of a run's topic itself, where they do not come from the brokers."""
+        return {}
+
     # ---------------------------------------------------------------- what is promised
 
     @property
     def acks_are_durable(self) -> bool:
         """True if a record is on the disks of the whole ISR when it is acknowledged."""
-        return self.settings[FLUSH] == BEFORE_ACK and self.acks == ALL_ACKS
+        return self.flush == BEFORE_ACK and self.acks == ALL_ACKS
 
     def refusal(self, model: Model, kinds: Iterable[str]) -> str | None:
         """Why a run could not be judged."""

@@ -102,6 +102,8 @@ class IsrRule:
     flush: str
     is_eligible: bool = True
     """True if eligible leader replicas are on."""
+    flush_setting: str = attrs.field(default="", eq=False)
+    """The setting behind `flush`, where the system has another one."""
 
     def named_for(self, loss: MayLose, harm: str = "") -> str:
         """The settings by name, last the one that allows such a loss to this kind of fault."""
@@ -111,7 +113,7 @@ class IsrRule:
         if loss is MayLose.HELD_ALONE:
             loss = MayLose.EVERYTHING
         words = {
-            MayLose.UNFLUSHED: f"flush={self.flush}",
+            MayLose.UNFLUSHED: self.flush_setting or f"flush={self.flush}",
             MayLose.OUT_OF_SYNC: f"unclean.leader.election.enable={str(self.unclean).lower()}",
             MayLose.EVERYTHING: least,
             MayLose.UNREPLICATED: f"acks={self.acks}",

@@ -27,6 +27,8 @@ GROUP_PROTOCOL: Final = "group.protocol"
 """The protocol of groups that their members speak: `classic`, or `consumer` for KIP-848."""
 CLIENT_RACK: Final = "client.rack"
 """The rack of all consumers; broker 1 is in `rack-1`, and so on. They read from the replica there (KIP-392)."""
+ALL: Final = "all"
+"""Of `acks`: every replica in sync."""
 ELIGIBLE: Final = "eligible.leader.replicas.version"
 ALIASES: Final[Mapping[str, str]] = {"partitions": PARTITIONS}
 TRANSACTIONS_MIN_ISR_MAX: Final = 2
@@ -91,8 +93,12 @@ RUN_DEFAULTS: Final[Mapping[str, Value]] = {
 """Kafka's defaults but for the times, which are short enough for elections between two faults, and the small topics."""
 
 
-def parse_words(words: Iterable[str]) -> dict[str, Value]:
-    """Returns `name=value` settings by their full names, as given; raises `WrongSettingWord`."""
+def parse_words(words: Iterable[str], parse: Callable[[str, str], Value] | None = None) -> dict[str, Value]:
+    """Returns `name=value` settings by their full names, as given; raises `WrongSettingWord`.
+
+    `parse` reads the value of a name; by default those of our own brokers and of the clients are known.
+    """
+    read = parse or parse_word
     found: dict[str, Value] = {}
     for word in words:
         given, separator, text = (part.strip() for part in word.partition("="))
@@ -101,11 +107,12 @@ def parse_words(words: Iterable[str]) -> dict[str, Value]:
             raise WrongSettingWord(f"{given} needs a value: {given}=…")
         if name in found:
             raise WrongSettingWord(f"{name} is given twice")
-        found[name] = _parse(name, text)
+        found[name] = read(name, text)
     return found
 
 
-def _parse(name: str, text: str) -> Value:
+def parse_word(name: str, text: str) -> Value:
+    """Returns the value of a setting of our own brokers, or of the clients of a run. Raises `WrongSettingWord`."""
     if name in CLIENT_SETTINGS:
         try:
             return CLIENT_SETTINGS[name](text)

@@ -1,5 +1,6 @@
 """The brokers' reports about their partitions, as `partitions.parquet` has them: leaders, ISRs and ELRs, high watermarks."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +8,23 @@ from jepsen_like.history.partition_states import PartitionStates, StateKind, mas
 from jepsen_like.port.observations import LEADER
 from jepsen_like.systems.reports import read_events
 
+Event = Mapping[str, Any]
 
-def states_of(nodes: Path, topic: str) -> PartitionStates:
-    """From the events of every broker below a run's `nodes`; what is torn or of another topic is left out."""
+
+def leave(event: Event) -> Event:
+    """Returns the event of a broker of ours as it is."""
+    return event
+
+
+def states_of(nodes: Path, topic: str, translate: Callable[[Event], Event] = leave) -> PartitionStates:
+    """From the events of every broker below a run's `nodes`; what is torn or of another topic is left out.
+
+    `translate` brings the lines of other brokers into the form of ours.
+    """
     states = PartitionStates()
-    for t_ns, node, event in read_events(nodes):
+    for t_ns, node, line in read_events(nodes):
         try:
+            event = translate(line)
             if event["topic"] == topic:
                 _record(states, t_ns, node, event)
         except (KeyError, TypeError, ValueError):
@@ -20,10 +32,12 @@ def states_of(nodes: Path, topic: str) -> PartitionStates:
     return states
 
 
-def _record(states: PartitionStates, t_ns: int, node: int, event: dict[str, Any]) -> None:
+def _record(states: PartitionStates, t_ns: int, node: int, event: Event) -> None:
     partition = int(event["partition"])
     if event["event"] == "high_watermark":
         states.record(t_ns, partition, StateKind.HIGH_WATERMARK, int(event["offset"]), node=node)
+    elif event["event"] == "isr":
+        states.record(t_ns, partition, StateKind.ISR, mask_of(event["isr"]), node=node)
     elif event["event"] == "partition" and event["role"] == LEADER:
         epoch = int(event["leader_epoch"])
         states.record(t_ns, partition, StateKind.LEADER, node, node=node, epoch=epoch)

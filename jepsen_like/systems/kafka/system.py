@@ -10,7 +10,7 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter
 from jepsen_like.port.answers import Answers
 from jepsen_like.port.file_damage import Absence, LogFiles
-from jepsen_like.port.port import Access, Control, Mode, Scope, System
+from jepsen_like.port.port import Access, Control, Mode, Scope, SecretSteps, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.port.witness import Witness
@@ -89,9 +89,15 @@ class KafkaAdapter(System):
     configure = staticmethod(KafkaMode.of)
     mode_of = staticmethod(KafkaMode.of_test)
     command = staticmethod(processes.broker_command)
-    keep_secret = staticmethod(keep_secret)
-    secret_steps = SecretFileSteps
     observe = staticmethod(processes.observe)
+
+    def keep_secret(self, directory: Path) -> Path | None:
+        """In a file."""
+        return keep_secret(directory)
+
+    def secret_steps(self) -> SecretSteps | None:
+        """By its three steps."""
+        return SecretFileSteps()
 
     def lacking(self) -> str | None:
         """The clients of a run."""
@@ -112,7 +118,7 @@ class KafkaAdapter(System):
         """By Kafka's protocol."""
         return KafkaControl(access.cluster_id, direct, can_answer, certificates_in(access.tls))
 
-    def answers(self, control: Control) -> Answers:
+    def answers(self, control: Control) -> Answers | None:
         """By the names of Kafka's APIs and errors."""
         assert isinstance(control, KafkaControl)
         return AnswerProxy(names=control.topic_names)

@@ -9,9 +9,10 @@ import attrs
 import pytest
 import trio
 
-from jepsen_like.cluster.fault_network import FaultNetwork
+from jepsen_like.cluster.fault_network import FaultNetwork, beside
 from jepsen_like.cluster.fault_proxy import DELAYED_BYTES_MAX, HELD_BYTES_MIN, Link, Way
 from jepsen_like.cluster.line import Line
+from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.port.wires import CLEAR, CLIENTS, CUT, Condition, Evidence, Pair, Route
 
 SOON_S = 30.0
@@ -110,6 +111,17 @@ async def until(condition: Callable[[], bool]) -> None:
 def reset(stream: trio.SocketStream) -> None:
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     stream.socket.close()
+
+
+async def test_each_pair_can_have_a_host_of_its_own_at_the_port_of_the_node() -> None:
+    with ReservedPorts(2) as reserved:
+        addresses = dict(zip((1, 2), (("127.0.0.1", port) for port in reserved.ports), strict=True))
+        network = FaultNetwork(addresses, place=beside)
+        assert network.between[1, 2].address == ("127.77.1.2", reserved.ports[1])
+        assert network.between[2, 1].address == ("127.77.2.1", reserved.ports[0])
+        assert network.clients[2].address[0] == "127.0.0.1"
+        for link in network.links:
+            link.close()
 
 
 async def test_bytes_pass_both_ways_unchanged() -> None:

@@ -33,6 +33,7 @@ SILENT_NODE = "import time; time.sleep(600)"
 BREAKS_WHEN_ASKED_TO_STOP = (
     "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit('assertion failed'))" + NODE
 )
+ENDS_AS_JAVA = "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(143))" + NODE
 FAILS_WHEN_TOLD = "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit('a failed disk'))" + NODE
 DAMAGED_WORDS = "the segment 00.log is damaged at byte 12"
 MEETS_DAMAGE = SAYS_STARTED + f"sys.stderr.write({DAMAGED_WORDS!r} + chr(10)); sys.exit(4)"
@@ -127,6 +128,14 @@ async def test_a_node_that_ends_by_itself_is_noted_with_its_last_output(tmp_path
         await process.start(nursery, within_s=60)
     (line,) = process.unasked_ends
     assert "ended with status 1: out of luck" in line
+
+
+async def test_a_node_that_ends_with_the_status_of_its_signal_has_ended_as_it_was_asked(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        process = node(ENDS_AS_JAVA, tmp_path)
+        await process.start(nursery, within_s=60)
+        await process.stop(within_s=60)
+    assert process.unasked_ends == []
 
 
 async def test_a_node_that_breaks_when_it_is_asked_to_stop_is_noted(tmp_path: Path) -> None:

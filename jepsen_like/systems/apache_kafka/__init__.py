@@ -1,0 +1,1 @@
+"""Apache Kafka itself, behind the port."""
