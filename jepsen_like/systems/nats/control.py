@@ -17,9 +17,10 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.foreign import json_http
 from jepsen_like.systems.foreign.watching import leader_among
 from jepsen_like.systems.nats import wire
-from jepsen_like.systems.nats.clients import ERRORS, UNREACHABLE, NatsConnection, Refused
-from jepsen_like.systems.nats.log_workload import API, LOG, STREAM
+from jepsen_like.systems.nats.clients import ERRORS, UNREACHABLE, NatsConnection
+from jepsen_like.systems.nats.log_workload import LOG
 from jepsen_like.systems.nats.processes import ACCOUNT, LOG_SCOPE, META_SCOPE, MONITOR, STREAM_GROUPS, roles_in
+from jepsen_like.systems.nats.stream import API, STREAM, make_stream
 from jepsen_like.systems.reports import ask_each
 from jepsen_like.workload.payload import DAMAGED, decode_value
 
@@ -28,8 +29,6 @@ POLL_S: Final = 0.1
 CONNECT_WITHIN_S: Final = 2.0
 READ_WITHIN_S: Final = 30.0
 BATCH: Final = 1000
-IN_USE: Final = 10058
-"""JetStream's code for a stream of this name that exists already."""
 
 
 @attrs.frozen
@@ -135,14 +134,6 @@ class NatsControl(Control):
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
         """Make the stream, with a copy on every server."""
-        wanted = {
-            "name": STREAM,
-            "subjects": [STREAM],
-            "num_replicas": len(self._direct),
-            "storage": "file",
-            "retention": "limits",
-            "allow_direct": True,
-        }
         why = "no server answered"
         with trio.move_on_after(within_s):
             while True:
@@ -150,12 +141,8 @@ class NatsControl(Control):
                     async with NatsConnection.open(
                         min(self._direct.items())[1], within_s=CONNECT_WITHIN_S
                     ) as connection:
-                        await connection.ask_api(f"{API}.STREAM.CREATE.{STREAM}", json.dumps(wanted).encode())
+                        await make_stream(connection, len(self._direct))
                     break
-                except Refused as error:
-                    if error.error.get("err_code") == IN_USE:
-                        break
-                    why = str(error.error)
                 except ERRORS as error:
                     why = repr(error)
                 await trio.sleep(POLL_S)

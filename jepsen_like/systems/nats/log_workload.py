@@ -13,12 +13,11 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.history.ops import NONE, Action
-from jepsen_like.systems.nats.clients import NatsConnection, NoQuorum
+from jepsen_like.systems.nats.clients import NatsConnection, NoQuorum, NotThere
+from jepsen_like.systems.nats.stream import API, STREAM, make_stream
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import decode_value, encode_value, value_ids
 
-STREAM: Final = "log"
-"""The stream, and the one subject whose messages it keeps."""
 LOG: Final = 0
 """The object of the history."""
 PUBLISH_PART: Final = 0.65
@@ -30,13 +29,13 @@ RECORD_BYTES: Final = 100
 LAST_READS: Final = 32
 FRESH_FOR_S: Final = 2.5
 """A leader with a majority has had a sign of it within this time: followers answer a heartbeat each second."""
-API: Final = "$JS.API"
 
 
 @attrs.define
 class StreamLogWorkload:
     """One stream, object 0 of the history."""
 
+    copies: int = 3
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
@@ -62,8 +61,8 @@ class StreamLogWorkload:
         )
 
     def probe(self, rng: random.Random) -> Request:
-        """Read the newest message from a leader that has a majority."""
-        return Request(Action.READ, _read_newest)
+        """Read the newest message from a leader that has a majority. A stream that is gone is made again, as applications do."""
+        return Request(Action.READ, lambda connection: _read_newest(connection, self.copies))
 
     def final_reads(self) -> Sequence[Request]:
         """The newest messages."""
@@ -102,9 +101,13 @@ async def _get(connection: NatsConnection, sequence: int) -> dict[str, Any]:
     return await connection.ask_api(f"{API}.STREAM.MSG.GET.{STREAM}", wanted)
 
 
-async def _read_newest(connection: NatsConnection) -> dict[str, Any]:
+async def _read_newest(connection: NatsConnection, copies: int) -> dict[str, Any]:
     """Raises `NoQuorum`, and the errors of `ask_api`."""
-    found = await connection.ask_api(f"{API}.STREAM.INFO.{STREAM}", b"")
+    try:
+        found = await connection.ask_api(f"{API}.STREAM.INFO.{STREAM}", b"")
+    except NotThere:
+        await make_stream(connection, copies)
+        raise
     if not has_majority(found):
         raise NoQuorum
     return await _get(connection, int(found["state"]["last_seq"]))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jepsen_like.port.observations import LEADER
-from jepsen_like.port.port import ProcessPlan
+from jepsen_like.port.port import NotServing, ProcessPlan
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.archives.catalogue import nats_server
 from jepsen_like.systems.foreign import json_http
@@ -30,11 +30,13 @@ STORE_BYTES: Final = 800 * 1024 * 1024
 
 
 def nats_command(plan: ProcessPlan) -> list[str]:
-    """The argument vector of one server."""
+    """The argument vector of one server. Raises `NotServing` if its version is not in the cache."""
     assert isinstance(plan.mode, NatsMode)
-    config = plan.data / "nats.conf"
+    config, server = plan.data / "nats.conf", nats_server(plan.mode.effective.version)
+    if mend := server.missing():
+        raise NotServing(f"NATS {server.version} is not on this machine; get it with: {mend}")
     launch = Launch(
-        argv=[str(nats_server(plan.mode.effective.version).executable), "-c", str(config)],
+        argv=[str(server.executable), "-c", str(config)],
         files={str(config): json.dumps(configuration(plan, plan.mode), indent=2)},
         look=f"{__name__}:look",
         about={"client": plan.listen[1], "monitor": plan.further[MONITOR].listen[1]},

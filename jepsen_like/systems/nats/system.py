@@ -6,6 +6,7 @@ from typing import ClassVar
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.port import Access, Control, Mode, Scope, System
+from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.archives.catalogue import NATS_SERVERS
 from jepsen_like.systems.foreign.refusals import GO_PROGRAM, OF_OURS
@@ -16,6 +17,7 @@ from jepsen_like.systems.nats.log_workload import StreamLogWorkload
 from jepsen_like.systems.nats.mode import REPLICATION, NatsMode
 from jepsen_like.systems.nats.processes import META_SCOPE, MONITOR, ROUTES, nats_command
 from jepsen_like.systems.nats.promises import SERVES
+from jepsen_like.systems.nats.scenarios import SCENARIOS
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
 from jepsen_like.workload.recorder import Recorder
 
@@ -31,6 +33,7 @@ class NatsSystem(System):
     further_ports: ClassVar[tuple[str, ...]] = (ROUTES, MONITOR)
     refused: ClassVar[Mapping[str, str]] = {**OF_OURS, **GO_PROGRAM}
     files: ClassVar[LogFiles] = LogFiles(segments="jetstream/**/*.blk", indexes="jetstream/**/index.db")
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     own_scope: ClassVar[Scope | None] = META_SCOPE
     configure = staticmethod(NatsMode.of)
     mode_of = staticmethod(NatsMode.of_test)
@@ -58,4 +61,4 @@ class NatsSystem(System):
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of the native protocol, in Trio."""
-        return RoutedLoad(StreamLogWorkload(), recorder, NatsClients(addresses), plan)
+        return RoutedLoad(StreamLogWorkload(copies=len(addresses)), recorder, NatsClients(addresses), plan)
