@@ -111,9 +111,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "topics": LazyCommand("jepsen_like.operate.topics:topics", "List, create and delete topics."),
     "groups": LazyCommand("jepsen_like.operate.groups:groups", "Show consumer groups and their lag."),
     "brokers": LazyCommand("jepsen_like.operate.brokers:brokers", "Show the brokers."),
-    "fetch": LazyCommand(
-        "jepsen_like.systems.archives.command:fetch", "Bring other systems into your cache, each checked by its hash."
-    ),
+    "fetch": LazyCommand("jepsen_like.systems.archives.command:fetch", "Bring other systems into your cache."),
     "doctor": LazyCommand("jepsen_like.doctor:doctor", "Check this machine for what a run needs, and how to get it."),
 }
 
