@@ -15,6 +15,7 @@ from jepsen_like.check.stages import Stages
 from jepsen_like.check.summary import WORD, notes, print_table, summary
 from jepsen_like.check.tables import write_tables
 from jepsen_like.checker.checking import engine_of, spark_engine_of
+from jepsen_like.checker.cycles.levels import STRICT, TRANSACTIONAL, HeldTo, Level
 from jepsen_like.checker.elements.user_model import AnyModel, UserModel
 from jepsen_like.checker.engine.job import TaskRunner
 from jepsen_like.checker.verdict import Engine, Model
@@ -36,6 +37,7 @@ class CheckOptions:
     paths: tuple[Path | str, ...]
     model: str | None
     model_class: str | None
+    consistency: str | None
     engine: str | None
     master: str | None
     out: Path | None
@@ -65,6 +67,11 @@ class PathOrUrl(click.Path):
     "--model-class",
     metavar="MODULE:CLASS",
     help="A model of yours instead: a Python class with initial and step(state, op); see docs/checking.md.",
+)
+@click.option(
+    "--consistency",
+    type=click.Choice([one.value for one in Level]),
+    help="The level that transactions (list-append, rw-register) are held to; by default strict-serializable.",
 )
 @click.option(
     "--engine",
@@ -112,6 +119,11 @@ def check(**given: Any) -> ExitStatus:
               append [k v]        ok [k v]
               put [k [v ...]]     ok [k [v ...]]
               get [k nil]         ok [k [v ...]]
+    list-append, rw-register (transactions of several operations)
+              txn [[append k v] [r k nil] ...]    ok [[append k v] [r k [v ...]] ...]
+              txn [[w k v] [r k nil] ...]         ok [[w k v] [r k v] ...]
+    kafka     send, poll, txn, assign, subscribe of Jepsen's workload for Kafka, or a line of JSON for each record that was
+              produced, delivered or committed
 
     Of several queues or sets, too, every value is [key value]. docs/checking.md defines each model.
 
@@ -135,12 +147,12 @@ def check_paths(options: CheckOptions) -> ExitStatus:
     """Check the histories that the options name, and print what was found; returns how the check ends."""
     refuse_misfits(options)
     master = options.master or options.connect
-    chosen = chosen_model(options.model, options.model_class)
+    chosen = chosen_model(options.model, options.model_class, options.consistency)
     for url in (path for path in options.paths if isinstance(path, str)):
         if len(options.paths) > 1 or options.out is not None or options.ui or options.engine == Engine.LOCAL.value:
             raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out or --ui")
-        if isinstance(chosen, UserModel):
-            raise click.UsageError("--model-class judges operation maps, which Spark does not read")
+        if isinstance(chosen, UserModel | HeldTo):
+            raise click.UsageError("--model-class and transactions are judged from operation maps, which Spark does not read")
         return check_url(url, chosen, master, as_json=options.as_json)
     places = [path for path in options.paths if isinstance(path, Path)]
     if chosen is None:
@@ -177,11 +189,17 @@ def refuse_misfits(options: CheckOptions) -> None:
         raise click.UsageError("stdin (-) is checked alone")
 
 
-def chosen_model(model: str | None, model_class: str | None) -> AnyModel | None:
+def chosen_model(model: str | None, model_class: str | None, consistency: str | None = None) -> AnyModel | None:
     """Returns what the options name, if anything. Raises `UsageError`."""
+    chosen = Model(model) if model else None
+    if chosen in TRANSACTIONAL:
+        return HeldTo(chosen, Level(consistency) if consistency else STRICT)
+    if consistency is not None:
+        names = " or ".join(one.value for one in TRANSACTIONAL)
+        raise click.UsageError(f"--consistency needs --model {names}")
     if model_class is None:
-        return Model(model) if model else None
-    if model is not None:
+        return chosen
+    if chosen is not None:
         raise click.UsageError("--model and --model-class name two models")
     try:
         return UserModel.of(model_class)

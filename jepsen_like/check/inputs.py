@@ -8,11 +8,15 @@ from typing import Final
 
 from jepsen_like.check.calls import Values, calls
 from jepsen_like.check.jepsen_maps import Names, operations
+from jepsen_like.check.kafka_maps import kafka_operations
 from jepsen_like.check.map_files import read_events
+from jepsen_like.check.transaction_maps import transaction_operations
 from jepsen_like.checker.checking import HISTORY
+from jepsen_like.checker.cycles.levels import HeldTo
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.engine.scratch import unreachable
 from jepsen_like.checker.rows.final_logs import DUMP
+from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryReader, HistoryWriter, UnreadableHistory, read_part
 from jepsen_like.history.ops import NEVER, ListOp, Op
 
@@ -45,13 +49,16 @@ def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> 
             (run / HISTORY / "bucket=0").mkdir(parents=True)
             (run / HISTORY / "bucket=0" / "part-0.parquet").symlink_to(path.absolute())
         else:
-            values = Values()
-            events = read_events(maps)
             if isinstance(model, UserModel):
-                _record(calls(events, maps, model, names, values), run)
+                values = Values()
+                _record(calls(read_events(maps), maps, model, names, values), run)
                 values.write(run / VALUES)
+            elif isinstance(model, HeldTo):
+                _record(transaction_operations(read_events(maps), model.model, maps, names), run)
+            elif model is Model.KAFKA:
+                _record(kafka_operations(read_events(maps, ("type",)), maps, names), run)
             else:
-                _record(operations(events, model, maps, names), run)
+                _record(operations(read_events(maps), model, maps, names), run)
         yield run
 
 

@@ -44,6 +44,7 @@ NAMED_FROM: Final = 2**61
 PROCESS_END: Final = 2**31
 TOO_DEEP: Final = "has a value that is nested too deeply"
 _NAMED: Final = re.compile(r"\b\d{19}\b")
+_PROCESS: Final = re.compile(r"\bprocess (\d+)\b")
 OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
 FOUND_EMPTY: Final = ("empty", "exhausted")
 """Errors of a dequeue that failed because nothing was there."""
@@ -69,6 +70,7 @@ class Names:
     def __init__(self) -> None:
         self._named: dict[str, int] = {}
         self._values: list[Any] = []
+        self._processes: dict[str, int] = {}
 
     def of(self, value: Any) -> int:
         """Returns the number of a value, a new one for a value that is not known."""
@@ -83,9 +85,17 @@ class Names:
             self._values.append(value)
         return number
 
+    def process(self, name: Any) -> int:
+        """Returns the number of a process that has a name, counted from 0."""
+        return self._processes.setdefault(text_of(name), len(self._processes))
+
     def in_words(self, sentence: str) -> str:
         """Returns a sentence of the checker, with the values in it as they were given, strings in quotation marks."""
-        return _NAMED.sub(lambda number: cut(text_of(self._value_of(int(number[0])))), sentence)
+        told = _NAMED.sub(lambda number: cut(text_of(self._value_of(int(number[0])))), sentence)
+        if not self._processes:
+            return told
+        called = list(self._processes)
+        return _PROCESS.sub(lambda number: f"process {cut(called[int(number[1])])}", told)
 
     def in_json(self, found: Any) -> Any:
         """Returns what the checker found (mappings, lists, sentences, numbers), with its values as they were given."""
@@ -122,6 +132,8 @@ class MapAttempt:
     t_inv: int
     t_ret: int
     error: Any = None
+    end: Mapping[str, Any] = MappingProxyType({})
+    """All fields of the event that ended it."""
 
     @property
     def value(self) -> Any:
@@ -250,6 +262,7 @@ def _attempt(begun: tuple[Event, int], event: Event | None, process: int, now: i
         t_inv,
         NEVER if outcome is Outcome.INFO else now,
         None if event is None else event.fields.get("error"),
+        {} if event is None else event.fields,
     )
 
 

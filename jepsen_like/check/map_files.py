@@ -10,7 +10,7 @@ import itertools
 import json
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -43,16 +43,19 @@ class Event:
         return f"line {self.line}" if self.nth == 1 else f"line {self.line}, map {self.nth}"
 
 
-def read_events(path: Path) -> Iterator[Event]:
-    """Returns the maps in a file, or on stdin for `-`. Raises `UnreadableHistory` at the first thing that is none."""
+OF_OPERATIONS: Final = frozenset(["type", "f", "process"])
+
+
+def read_events(path: Path, needed: Collection[str] = OF_OPERATIONS) -> Iterator[Event]:
+    """Returns the maps in a file, or on stdin for `-`. Raises `UnreadableHistory` at the first thing that lacks what is `needed`."""
     line, nth = 0, 0
     try:
         with _open(path) as stream:
             for at, item in _items(path, stream):
                 line, nth = at, nth + 1 if at == line else 1
-                if not isinstance(item, dict) or not {"type", "f", "process"} <= set(item):
+                if not isinstance(item, dict) or not set(needed) <= set(item):
                     place = Event({}, line, nth).place
-                    raise UnreadableHistory(path, f"{place}: no map with type, f and process")
+                    raise UnreadableHistory(path, f"{place}: no map with {' and '.join(sorted(needed))}")
                 yield Event(item, line, nth)
     except (EdnError, ValueError, RecursionError) as error:
         raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error

@@ -12,12 +12,15 @@ import numpy as np
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.compaction.partition import CompactionTerms
 from jepsen_like.checker.compaction.tasks import CompactionCheck, terms_of
+from jepsen_like.checker.cycles.levels import STRICT, HeldTo
+from jepsen_like.checker.cycles.tasks import CyclesCheck
 from jepsen_like.checker.elements.calls_tasks import CallsCheck
 from jepsen_like.checker.elements.tasks import ObjectsCheck
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.engine.job import Job, TaskRunner
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.engine.scratch import Scratch
+from jepsen_like.checker.kafka.tasks import KafkaCheck
 from jepsen_like.checker.log.check import LogsCheck
 from jepsen_like.checker.log.clocks import clock_errors_of
 from jepsen_like.checker.log.retention import RetentionCase, judge_retention
@@ -105,6 +108,9 @@ def check_run(
     `limits` bound each process's memory and searches. Raises `UnreadableHistory`, `EnvironmentMissing` without Spark.
     """
     history = HistoryReader.open(directory / HISTORY)
+    if isinstance(model, HeldTo):
+        with _job_of(history, engine, worker, limits) as job:
+            return _judge(model.model, engine, conclude(CyclesCheck(model.model, model.level), history, job))
     if isinstance(model, UserModel):
         with _job_of(history, engine, worker, limits) as job:
             if not (directory / VALUES).is_file():
@@ -180,6 +186,10 @@ def _check_of(model: Model) -> ModelCheck:
             return CompactionCheck((), {}, CompactionTerms())
         case Model.MIRRORED:
             return MirrorCheck((), {}, MirrorNames())
+        case Model.KAFKA:
+            return KafkaCheck()
+        case Model.LIST_APPEND | Model.RW_REGISTER:
+            return CyclesCheck(model, STRICT)
         case _:
             return ObjectsCheck(model)
 

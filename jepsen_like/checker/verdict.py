@@ -37,6 +37,8 @@ class Model(enum.Enum):
     """Partitions that keep the newest record of each key."""
     MIRRORED = "mirrored"
     """Partitions that a mirror copies from one cluster to another, and the switch between these."""
+    KAFKA = "kafka"
+    """Partitions of any Kafka, by what its clients sent and polled alone."""
     UNORDERED_QUEUE = "unordered-queue"
     """Elements that are each taken out at most once, in any order."""
     FIFO_QUEUE = "fifo-queue"
@@ -49,6 +51,10 @@ class Model(enum.Enum):
     """The same, and every read knows of all that had been added."""
     KEY_VALUE = "key-value"
     """Keys whose values are lists: append, put, get."""
+    LIST_APPEND = "list-append"
+    """Lists that transactions of several operations append to and read."""
+    RW_REGISTER = "rw-register"
+    """Registers that transactions of several operations write and read."""
     CUSTOM = "custom"
     """A class of the user's."""
 
@@ -125,6 +131,48 @@ class Check(enum.StrEnum):
     """The old primary acknowledged a record after the switch."""
     TRANSLATION = "translation"
     """A group's position at the other cluster is not the one that it had."""
+    PRECOMMITTED_READ = "precommitted_read"
+    """A transaction polled a record that it had sent itself, and so before it was committed."""
+    INTERNAL_POLL_SKIP = "internal_poll_skip"
+    """One transaction polled two records in turn, and passed over one between them."""
+    INTERNAL_NONMONOTONIC_POLL = "internal_nonmonotonic_poll"
+    """One transaction polled a record at or before the place of the one before."""
+    INTERNAL_SEND_SKIP = "internal_send_skip"
+    """Between two records that one transaction sent in turn stands another one."""
+    INTERNAL_SEND_ORDER = "internal_send_order"
+    """Of two records that one transaction sent in turn the second does not stand behind the first."""
+    INTERNAL = "internal"
+    """A transaction did not see what it had written or read itself, or saw what it had yet to write."""
+    INTERMEDIATE_READ = "intermediate_read"
+    """A value was seen that its own transaction had replaced (G1b)."""
+    INCOMPATIBLE_ORDER = "incompatible_order"
+    """Two reads of a list, none of which is the beginning of the other."""
+    DIRTY_UPDATE = "dirty_update"
+    """A transaction that happened wrote behind what a refused one had left."""
+    CYCLIC_VERSIONS = "cyclic_versions"
+    """The versions of a register come before each other."""
+    G0 = "g0"
+    """A cycle of transactions whose writes follow each other."""
+    G1C = "g1c"
+    """The same, if one also read what another wrote."""
+    G_SINGLE = "g_single"
+    """A cycle in which one transaction, and no other, read a version that the next one replaced."""
+    G_NONADJACENT = "g_nonadjacent"
+    """A cycle with several such reads, none of which leads to another."""
+    G2 = "g2"
+    """A cycle with several such reads, of which one leads to another."""
+    G0_PROCESS = "g0_process"
+    """Such cycles that the order of one process closes."""
+    G1C_PROCESS = "g1c_process"
+    G_SINGLE_PROCESS = "g_single_process"
+    G_NONADJACENT_PROCESS = "g_nonadjacent_process"
+    G2_PROCESS = "g2_process"
+    G0_REALTIME = "g0_realtime"
+    """Such cycles that are closed because one transaction had ended before another began."""
+    G1C_REALTIME = "g1c_realtime"
+    G_SINGLE_REALTIME = "g_single_realtime"
+    G_NONADJACENT_REALTIME = "g_nonadjacent_realtime"
+    G2_REALTIME = "g2_realtime"
 
 
 LOG_CHECKS: Final = (
@@ -200,6 +248,52 @@ MIRROR_CHECKS: Final = (
     Check.SKIPPED_POLL,
     Check.NONMONOTONIC_POLL,
 )
+KAFKA_CHECKS: Final = (
+    Check.LOST,
+    Check.DUPLICATED,
+    Check.DIVERGENT_OFFSET,
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.PRECOMMITTED_READ,
+    Check.SKIPPED_POLL,
+    Check.NONMONOTONIC_POLL,
+    Check.SEND_ORDER,
+    Check.INTERNAL_POLL_SKIP,
+    Check.INTERNAL_NONMONOTONIC_POLL,
+    Check.INTERNAL_SEND_SKIP,
+    Check.INTERNAL_SEND_ORDER,
+    Check.COMMIT_REGRESS,
+    Check.G0,
+    Check.G1C,
+    Check.G1C_PROCESS,
+    Check.G1C_REALTIME,
+)
+CYCLE_CHECKS: Final = (
+    Check.G0,
+    Check.G1C,
+    Check.G_SINGLE,
+    Check.G_NONADJACENT,
+    Check.G2,
+    Check.G0_PROCESS,
+    Check.G1C_PROCESS,
+    Check.G_SINGLE_PROCESS,
+    Check.G_NONADJACENT_PROCESS,
+    Check.G2_PROCESS,
+    Check.G0_REALTIME,
+    Check.G1C_REALTIME,
+    Check.G_SINGLE_REALTIME,
+    Check.G_NONADJACENT_REALTIME,
+    Check.G2_REALTIME,
+)
+OF_KEYS: Final = (
+    Check.PHANTOM,
+    Check.ABORTED_READ,
+    Check.INTERMEDIATE_READ,
+    Check.INTERNAL,
+    Check.LOST_UPDATE,
+)
+LIST_CHECKS: Final = (*OF_KEYS, Check.DUPLICATED, Check.INCOMPATIBLE_ORDER, Check.DIRTY_UPDATE, *CYCLE_CHECKS)
+RW_REGISTER_CHECKS: Final = (*OF_KEYS, Check.CYCLIC_VERSIONS, *CYCLE_CHECKS)
 PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
 """Of a queue whose messages are pushed; told only where they were made."""
 REGISTER_CHECKS: Final = (
@@ -226,6 +320,9 @@ CHECKS_OF: Final = {
     Model.TRANSACTIONS: TRANSACTION_CHECKS,
     Model.COMPACTED: COMPACTION_CHECKS,
     Model.MIRRORED: MIRROR_CHECKS,
+    Model.KAFKA: KAFKA_CHECKS,
+    Model.LIST_APPEND: LIST_CHECKS,
+    Model.RW_REGISTER: RW_REGISTER_CHECKS,
     Model.UNORDERED_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.FIFO_QUEUE: (*ELEMENT_CHECKS, Check.SEND_ORDER),
     Model.TOTAL_QUEUE: (*ELEMENT_CHECKS[1:], Check.SEND_ORDER),
@@ -235,6 +332,8 @@ CHECKS_OF: Final = {
     Model.CUSTOM: (Check.LINEARIZABLE,),
 }
 """The checks of each model, in the order told."""
+OF_PARTITIONS: Final = (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED, Model.MIRRORED, Model.KAFKA)
+"""Models of partitions, whose clients may do many things at a time."""
 QUEUES_OF_ELEMENTS: Final = (Model.UNORDERED_QUEUE, Model.FIFO_QUEUE, Model.TOTAL_QUEUE)
 SETS: Final = (Model.SET, Model.LINEARIZABLE_SET)
 OF_ELEMENTS: Final = (*QUEUES_OF_ELEMENTS, *SETS, Model.KEY_VALUE)
@@ -243,9 +342,12 @@ NOUNS: Final = {
     Model.TRANSACTIONS: "partition",
     Model.COMPACTED: "partition",
     Model.MIRRORED: "partition",
+    Model.KAFKA: "partition",
     **dict.fromkeys(QUEUES_OF_ELEMENTS, "queue"),
     **dict.fromkeys(SETS, "set"),
     Model.KEY_VALUE: "key",
+    Model.LIST_APPEND: "key",
+    Model.RW_REGISTER: "key",
     Model.CUSTOM: "object",
 }
 """The nouns of objects that are not called as their model."""
@@ -502,7 +604,7 @@ class Verdict:
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
         elif (
-            self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED, Model.MIRRORED)
+            self.model in (*OF_PARTITIONS, Model.LIST_APPEND, Model.RW_REGISTER)
             or self.model in OF_ELEMENTS
         ):
             pass

@@ -33,6 +33,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from jepsen_like.checker.cycles.levels import HeldTo
 from jepsen_like.checker.edn_values import (
     Apart,
     Character,
@@ -283,5 +284,5 @@ def call_of(op: Op, values: dict[int, Any], *, tells_process: bool) -> CallOp:
     return CallOp(**fields, words=words, call=call)
 
 
-AnyModel = Model | UserModel
+AnyModel = Model | UserModel | HeldTo
 """The models that a history can be checked against."""

@@ -22,7 +22,7 @@ from jepsen_like.checker.rows.processes import NO_SPANS, ProcessSpans, find_malf
 from jepsen_like.checker.rows.segments import count_values
 from jepsen_like.checker.rows.tasks import Gathered, of_model
 from jepsen_like.checker.search import SearchBounds
-from jepsen_like.checker.verdict import Model
+from jepsen_like.checker.verdict import OF_PARTITIONS, Model
 from jepsen_like.history.files import appearing, part_rows, read_dump_part, read_part, time_span
 from jepsen_like.history.ops import DUMP_COLUMNS, NEVER
 
@@ -219,7 +219,7 @@ class SortTask:
         """See `Task`: when the processes of the chunk were at work."""
         path = self.chunk[0].path
         rows, spans = of_model(columns_of(self.chunk), path, self.model), NO_SPANS
-        if self.model in (Model.QUEUE, Model.TRANSACTIONS, Model.COMPACTED, Model.MIRRORED):
+        if self.model in OF_PARTITIONS:
             refuse_malformed(path, find_malformed(rows))
         else:
             spans = require_made(rows, path)

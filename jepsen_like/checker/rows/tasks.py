@@ -57,9 +57,12 @@ ACTIONS: Final = {
     Model.TRANSACTIONS: (Action.INIT, Action.SEND, Action.COMMIT, Action.COMMITTED, Action.POLL, Action.TAIL),
     Model.COMPACTED: (Action.SEND, Action.POLL, Action.TAIL),
     Model.MIRRORED: (Action.SEND, Action.POLL, Action.COMMIT, Action.ASSIGN, Action.SWITCH, Action.TRANSLATE),
+    Model.KAFKA: (Action.SEND, Action.POLL, Action.COMMIT, Action.REVOKE),
     **dict.fromkeys(QUEUES_OF_ELEMENTS, (Action.ENQUEUE, Action.DEQUEUE, Action.DRAIN)),
     **dict.fromkeys(SETS, (Action.ADD, Action.READ)),
     Model.KEY_VALUE: (Action.APPEND, Action.WRITE, Action.READ),
+    Model.LIST_APPEND: (Action.APPEND, Action.READ),
+    Model.RW_REGISTER: (Action.WRITE, Action.READ),
     Model.CUSTOM: (Action.CALL,),
 }
 """The operations of each model."""
