@@ -152,7 +152,9 @@ def check_paths(options: CheckOptions) -> ExitStatus:
         if len(options.paths) > 1 or options.out is not None or options.ui or options.engine == Engine.LOCAL.value:
             raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out or --ui")
         if isinstance(chosen, UserModel | HeldTo):
-            raise click.UsageError("--model-class and transactions are judged from operation maps, which Spark does not read")
+            raise click.UsageError(
+                "--model-class and transactions are judged from operation maps, which Spark does not read"
+            )
         return check_url(url, chosen, master, as_json=options.as_json)
     places = [path for path in options.paths if isinstance(path, Path)]
     if chosen is None:

@@ -39,6 +39,7 @@ FINAL_RECORD: Final = -1
 ROWS_PER_TASK: Final = 1 << 21
 TASKS_MIN: Final = 4
 PART_ROWS: Final = 1 << 17
+WHOLE: Final = (Model.KAFKA, Model.LIST_APPEND, Model.RW_REGISTER)
 ORDER: Final = ("_file", "_row")
 """The place where a row was read, which is the order recorded: the rows of one operation follow each other in one file."""
 SMALL_FILES: Final = (TEST, NEMESIS, FILE)
@@ -124,6 +125,8 @@ def check_frames(frames: Frames, model: Model, allowances: tuple[Allowance, ...]
     functions = functions_of(frames.rows)
     try:
         tasks = max(TASKS_MIN, -(-frames.rows.count() // ROWS_PER_TASK))
+        if model in WHOLE:
+            tasks = 1  # transactions join keys, or partitions
         if model is Model.QUEUE and TEST in frames.recorded and expectations_of(json.loads(frames.recorded[TEST])).keys:
             tasks = 1  # the order of a key's messages is that over all partitions
         rows = frames.rows

@@ -12,7 +12,7 @@ from jepsen_like.check.kafka_maps import kafka_operations
 from jepsen_like.check.map_files import read_events
 from jepsen_like.check.transaction_maps import transaction_operations
 from jepsen_like.checker.checking import HISTORY
-from jepsen_like.checker.cycles.levels import HeldTo
+from jepsen_like.checker.cycles.levels import TRANSACTIONAL, HeldTo
 from jepsen_like.checker.elements.user_model import VALUES, AnyModel, UserModel
 from jepsen_like.checker.engine.scratch import unreachable
 from jepsen_like.checker.rows.final_logs import DUMP
@@ -53,12 +53,12 @@ def as_run(path: Path, model: AnyModel, names: Names, *, alone: bool = True) -> 
                 values = Values()
                 _record(calls(read_events(maps), maps, model, names, values), run)
                 values.write(run / VALUES)
-            elif isinstance(model, HeldTo):
-                _record(transaction_operations(read_events(maps), model.model, maps, names), run)
-            elif model is Model.KAFKA:
+            elif (kind := model.model if isinstance(model, HeldTo) else model) in TRANSACTIONAL:
+                _record(transaction_operations(read_events(maps), kind, maps, names), run)
+            elif kind is Model.KAFKA:
                 _record(kafka_operations(read_events(maps, ("type",)), maps, names), run)
             else:
-                _record(operations(read_events(maps), model, maps, names), run)
+                _record(operations(read_events(maps), kind, maps, names), run)
         yield run
 
 

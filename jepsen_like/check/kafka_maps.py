@@ -29,13 +29,13 @@ PLACED_BELOW: Final = 2**61
 LISTS: Final = {"send": Action.SEND, "poll": Action.POLL, "txn": Action.CALL}
 TAKES: Final = {"assign": Action.ASSIGN, "subscribe": Action.ASSIGN}
 NOTHING: Final = {"crash": Action.CALL, "debug-topic-partitions": Action.CALL}
-"""What Jepsen's clients do besides, which says nothing about records."""
+"""The other operations of Jepsen's clients; they tell nothing about records."""
 SAID: Final[Mapping[str, Action]] = {"produced": Action.SEND, "delivered": Action.POLL, "committed": Action.COMMIT}
 WHO: Final = {"produced": "producer", "delivered": "consumer", "committed": "consumer"}
 
 
 def kafka_operations(events: Iterable[Event], path: Path, names: Names) -> Iterator[Op]:
-    """Returns the rows that maps or lines describe. Raises `UnreadableHistory` for what says neither."""
+    """Returns the rows that maps or lines describe. Raises `UnreadableHistory` for what is neither."""
     events = iter(events)
     first = next(events, None)
     if first is None:

@@ -10,7 +10,7 @@ import itertools
 import json
 import sys
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -43,10 +43,10 @@ class Event:
         return f"line {self.line}" if self.nth == 1 else f"line {self.line}, map {self.nth}"
 
 
-OF_OPERATIONS: Final = frozenset(["type", "f", "process"])
+OF_OPERATIONS: Final = ("type", "f", "process")
 
 
-def read_events(path: Path, needed: Collection[str] = OF_OPERATIONS) -> Iterator[Event]:
+def read_events(path: Path, needed: Sequence[str] = OF_OPERATIONS) -> Iterator[Event]:
     """Returns the maps in a file, or on stdin for `-`. Raises `UnreadableHistory` at the first thing that lacks what is `needed`."""
     line, nth = 0, 0
     try:
@@ -55,7 +55,10 @@ def read_events(path: Path, needed: Collection[str] = OF_OPERATIONS) -> Iterator
                 line, nth = at, nth + 1 if at == line else 1
                 if not isinstance(item, dict) or not set(needed) <= set(item):
                     place = Event({}, line, nth).place
-                    raise UnreadableHistory(path, f"{place}: no map with {' and '.join(sorted(needed))}")
+                    raise UnreadableHistory(
+                        path,
+                        f"{place}: no map with {' and '.join([*[', '.join(needed[:-1])][: len(needed) - 1], needed[-1]])}",
+                    )
                 yield Event(item, line, nth)
     except (EdnError, ValueError, RecursionError) as error:
         raise UnreadableHistory(path, f"neither JSON lines nor EDN of operation maps: {error}") from error

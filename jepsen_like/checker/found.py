@@ -1,4 +1,4 @@
-"""What is found about one object: violations and what is allowed. All are counted, and some of each check are explained."""
+"""Gathers violations of one object, and what is allowed. All are counted, and some of each check are explained."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final

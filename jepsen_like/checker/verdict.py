@@ -285,13 +285,7 @@ CYCLE_CHECKS: Final = (
     Check.G_NONADJACENT_REALTIME,
     Check.G2_REALTIME,
 )
-OF_KEYS: Final = (
-    Check.PHANTOM,
-    Check.ABORTED_READ,
-    Check.INTERMEDIATE_READ,
-    Check.INTERNAL,
-    Check.LOST_UPDATE,
-)
+OF_KEYS: Final = (Check.PHANTOM, Check.ABORTED_READ, Check.INTERMEDIATE_READ, Check.INTERNAL, Check.LOST_UPDATE)
 LIST_CHECKS: Final = (*OF_KEYS, Check.DUPLICATED, Check.INCOMPATIBLE_ORDER, Check.DIRTY_UPDATE, *CYCLE_CHECKS)
 RW_REGISTER_CHECKS: Final = (*OF_KEYS, Check.CYCLIC_VERSIONS, *CYCLE_CHECKS)
 PUSHED_CHECKS: Final = frozenset([Check.UNDELIVERED, Check.COMMIT_AHEAD, Check.KEY_ORDER])
@@ -603,10 +597,7 @@ class Verdict:
         lines = []
         if not found.acked:
             lines.append("loss: nothing was acknowledged")
-        elif (
-            self.model in (*OF_PARTITIONS, Model.LIST_APPEND, Model.RW_REGISTER)
-            or self.model in OF_ELEMENTS
-        ):
+        elif self.model in (*OF_PARTITIONS, Model.LIST_APPEND, Model.RW_REGISTER) or self.model in OF_ELEMENTS:
             pass
         elif self.model is Model.LOG and found.unread:
             lines.append(f"loss: {found.unread:,} of {found.objects:,} logs have no final logs")

@@ -65,13 +65,13 @@ class Edges:
     @classmethod
     def join(cls, parts: "Sequence[Edges]") -> "Edges":
         """Returns the edges of all parts."""
-        return _joined(cls, parts)
+        return cls(*_join(cls, parts))
 
     def where(self, chosen: Any) -> "Edges":
         """Returns the chosen ones."""
-        return _chosen(self, chosen)
+        return Edges(*_choose(self, chosen))
 
-    def listed(self) -> list[Edge]:
+    def as_list(self) -> list[Edge]:
         """Returns them one by one."""
         columns = (self.source, self.target, self.kind, self.key, self.old, self.new)
         rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -91,25 +91,25 @@ class Nodes:
     @classmethod
     def join(cls, parts: "Sequence[Nodes]") -> "Nodes":
         """Returns the transactions of all parts, each once."""
-        whole = _joined(cls, parts)
+        whole = cls(*_join(cls, parts))
         return whole.where(np.unique(whole.number, return_index=True)[1])
 
     def where(self, chosen: Any) -> "Nodes":
         """Returns the chosen ones."""
-        return _chosen(self, chosen)
+        return Nodes(*_choose(self, chosen))
 
     def __len__(self) -> int:
         return len(self.number)
 
 
-def _joined(cls: Any, parts: Sequence[Any]) -> Any:
+def _join(cls: type[Edges] | type[Nodes], parts: Sequence[Edges] | Sequence[Nodes]) -> list[Ints]:
     nothing = np.zeros(0, np.int64)
     names = [field.name for field in attrs.fields(cls)]
-    return cls(*(np.concatenate([nothing, *(getattr(one, name) for one in parts)]) for name in names))
+    return [np.concatenate([nothing, *(getattr(one, name) for one in parts)]) for name in names]
 
 
-def _chosen(one: Any, chosen: Any) -> Any:
-    return type(one)(*(getattr(one, field.name)[chosen] for field in attrs.fields(type(one))))
+def _choose(one: Edges | Nodes, chosen: Any) -> list[Ints]:
+    return [getattr(one, field.name)[chosen] for field in attrs.fields(type(one))]
 
 
 @attrs.frozen(eq=False)
@@ -224,7 +224,7 @@ def components(nodes: Sequence[int], following: Callable[[int], Sequence[int]]) 
     return found
 
 
-def shortest(start: int, goal: int, following: Callable[[int], Sequence[Edge]]) -> list[Edge] | None:
+def find_way(start: int, goal: int, following: Callable[[int], Sequence[Edge]]) -> list[Edge] | None:
     """Returns the edges of a shortest way; None if there is none."""
     came = dict[int, Edge | None]({start: None})
     frontier = [start]
@@ -238,9 +238,8 @@ def shortest(start: int, goal: int, following: Callable[[int], Sequence[Edge]]) 
         frontier = reached
     if goal not in came:
         return None
-    way = list[Edge]()
-    at = goal
-    while (edge := came[at]) is not None:
-        way.append(edge)
-        at = edge.source
+    way, at = list[Edge](), goal
+    while (step := came[at]) is not None:
+        way.append(step)
+        at = step.source
     return way[::-1]

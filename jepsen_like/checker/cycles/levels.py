@@ -1,4 +1,4 @@
-"""What each level of isolation forbids: kinds of cycles by their rank, and what a single key shows.
+"""Names the levels of isolation, and decides which cycles each forbids: kinds of cycles by their rank, and what a single key shows.
 
 A cycle of dependencies is named by its worst part. `ww` alone is G0; with `wr` it is G1c; one `rw` makes it G-single, several that
 never follow each other G-nonadjacent, others G2. It is of its *session* if it needs the order of a process besides, and of *real
@@ -14,7 +14,7 @@ import attrs
 from jepsen_like.checker.verdict import Check, Model
 
 
-class Order(enum.IntEnum):
+class KeptOrder(enum.IntEnum):
     """The orders that a cycle may need besides its dependencies."""
 
     NONE = 0
@@ -32,22 +32,22 @@ class Rank(enum.IntEnum):
     G2 = 4
 
 
-CYCLES: Final[Mapping[tuple[Rank, Order], Check]] = {
-    (Rank.G0, Order.NONE): Check.G0,
-    (Rank.G1C, Order.NONE): Check.G1C,
-    (Rank.G_SINGLE, Order.NONE): Check.G_SINGLE,
-    (Rank.G_NONADJACENT, Order.NONE): Check.G_NONADJACENT,
-    (Rank.G2, Order.NONE): Check.G2,
-    (Rank.G0, Order.PROCESS): Check.G0_PROCESS,
-    (Rank.G1C, Order.PROCESS): Check.G1C_PROCESS,
-    (Rank.G_SINGLE, Order.PROCESS): Check.G_SINGLE_PROCESS,
-    (Rank.G_NONADJACENT, Order.PROCESS): Check.G_NONADJACENT_PROCESS,
-    (Rank.G2, Order.PROCESS): Check.G2_PROCESS,
-    (Rank.G0, Order.REALTIME): Check.G0_REALTIME,
-    (Rank.G1C, Order.REALTIME): Check.G1C_REALTIME,
-    (Rank.G_SINGLE, Order.REALTIME): Check.G_SINGLE_REALTIME,
-    (Rank.G_NONADJACENT, Order.REALTIME): Check.G_NONADJACENT_REALTIME,
-    (Rank.G2, Order.REALTIME): Check.G2_REALTIME,
+CYCLES: Final[Mapping[tuple[Rank, KeptOrder], Check]] = {
+    (Rank.G0, KeptOrder.NONE): Check.G0,
+    (Rank.G1C, KeptOrder.NONE): Check.G1C,
+    (Rank.G_SINGLE, KeptOrder.NONE): Check.G_SINGLE,
+    (Rank.G_NONADJACENT, KeptOrder.NONE): Check.G_NONADJACENT,
+    (Rank.G2, KeptOrder.NONE): Check.G2,
+    (Rank.G0, KeptOrder.PROCESS): Check.G0_PROCESS,
+    (Rank.G1C, KeptOrder.PROCESS): Check.G1C_PROCESS,
+    (Rank.G_SINGLE, KeptOrder.PROCESS): Check.G_SINGLE_PROCESS,
+    (Rank.G_NONADJACENT, KeptOrder.PROCESS): Check.G_NONADJACENT_PROCESS,
+    (Rank.G2, KeptOrder.PROCESS): Check.G2_PROCESS,
+    (Rank.G0, KeptOrder.REALTIME): Check.G0_REALTIME,
+    (Rank.G1C, KeptOrder.REALTIME): Check.G1C_REALTIME,
+    (Rank.G_SINGLE, KeptOrder.REALTIME): Check.G_SINGLE_REALTIME,
+    (Rank.G_NONADJACENT, KeptOrder.REALTIME): Check.G_NONADJACENT_REALTIME,
+    (Rank.G2, KeptOrder.REALTIME): Check.G2_REALTIME,
 }
 FROM: Final[Mapping[Check, Rank]] = {
     Check.PHANTOM: Rank.G0,
@@ -60,7 +60,7 @@ FROM: Final[Mapping[Check, Rank]] = {
     Check.INTERNAL: Rank.G_SINGLE,
     Check.LOST_UPDATE: Rank.G_SINGLE,
 }
-"""What one key shows, by the rank of the cycles that are forbidden together with it."""
+"""The checks that one key decides, by the rank of the cycles that are forbidden together with it."""
 
 
 class Level(enum.Enum):
@@ -84,23 +84,21 @@ class Level(enum.Enum):
                 return Rank.G0
             case Level.READ_COMMITTED:
                 return Rank.G1C
-            case (
-                Level.SNAPSHOT_ISOLATION | Level.STRONG_SESSION_SNAPSHOT_ISOLATION | Level.STRONG_SNAPSHOT_ISOLATION
-            ):
+            case Level.SNAPSHOT_ISOLATION | Level.STRONG_SESSION_SNAPSHOT_ISOLATION | Level.STRONG_SNAPSHOT_ISOLATION:
                 return Rank.G_NONADJACENT
             case _:
                 return Rank.G2
 
     @property
-    def order(self) -> Order:
+    def order(self) -> KeptOrder:
         """Returns the order that its transactions keep besides their dependencies."""
         match self:
             case Level.STRONG_SESSION_SNAPSHOT_ISOLATION | Level.STRONG_SESSION_SERIALIZABLE:
-                return Order.PROCESS
+                return KeptOrder.PROCESS
             case Level.STRONG_SNAPSHOT_ISOLATION | Level.STRICT_SERIALIZABLE:
-                return Order.REALTIME
+                return KeptOrder.REALTIME
             case _:
-                return Order.NONE
+                return KeptOrder.NONE
 
     @property
     def allows(self) -> Mapping[Check, str]:

@@ -1,15 +1,16 @@
-"""What one list shows about the transactions that append to it and read it.
+"""Infers from one list how the transactions that append to it and read it depend on each other.
 
 The longest read is the order of its versions: each version is a beginning of it. Elements that no read has come after all others, in an
 order that is not known. From that order the dependencies follow, without any guess.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
 from jepsen_like.checker.cycles.graph import Edge, Edges, Kind
-from jepsen_like.checker.cycles.reads import KeyFacts, KeySteps, Step, findings_of
+from jepsen_like.checker.cycles.reads import KeyFacts, KeyStep, KeySteps, findings_of
 from jepsen_like.checker.found import Found
 from jepsen_like.checker.sentences import format_values
 from jepsen_like.checker.verdict import Check, Findings
@@ -18,8 +19,8 @@ from jepsen_like.history.ops import NONE, Op, Outcome
 
 def judge_list(one: KeySteps, found: Found) -> tuple[Findings, KeyFacts]:
     """Returns what is wrong with one list, and what depends on what."""
-    reads = [(steps, step) for steps in one.known() for step in steps if step.is_read]
-    for steps in one.known():
+    reads = [(steps, step) for steps in one.that_happened() for step in steps if step.is_read]
+    for steps in one.that_happened():
         _check_internal(one, found, steps)
     for steps, read in reads:
         _check_read(one, found, steps, read)
@@ -34,16 +35,16 @@ def judge_list(one: KeySteps, found: Found) -> tuple[Findings, KeyFacts]:
     return findings_of(one, found), KeyFacts(one.nodes(), Edges.of(edges), np.unique(np.array(writers, np.int64)))
 
 
-def _read(one: KeySteps, step: Step) -> Op:
+def _read(one: KeySteps, step: KeyStep) -> Op:
     return one.op(step, f"read of {format_values(step.values)}")
 
 
-def _append(one: KeySteps, step: Step) -> Op:
+def _append(one: KeySteps, step: KeyStep) -> Op:
     doubt = {Outcome.FAIL: " (refused)", Outcome.INFO: " (outcome unknown)"}.get(step.type, "")
     return one.op(step, f"append of {step.values[0]}{doubt}")
 
 
-def _check_internal(one: KeySteps, found: Found, steps: Sequence[Step]) -> None:
+def _check_internal(one: KeySteps, found: Found, steps: Sequence[KeyStep]) -> None:
     """A transaction sees its own appends, what it has read does not change under it, and it sees nothing that it has yet to append."""
     seen: tuple[int, ...] | None = None
     own = list[int]()
@@ -65,7 +66,7 @@ def _check_internal(one: KeySteps, found: Found, steps: Sequence[Step]) -> None:
         seen = step.values[: len(step.values) - len(own)] if tail == tuple(own) else seen
 
 
-def _check_read(one: KeySteps, found: Found, steps: Sequence[Step], read: Step) -> None:
+def _check_read(one: KeySteps, found: Found, steps: Sequence[KeyStep], read: KeyStep) -> None:
     """Each element was appended, by a transaction that may have happened, once, and as the last one of that."""
     if len(set(read.values)) < len(read.values):
         again = next(value for at, value in enumerate(read.values) if value in read.values[:at])
@@ -82,15 +83,13 @@ def _check_read(one: KeySteps, found: Found, steps: Sequence[Step], read: Step) 
     if read.values and (last := one.writer.get(read.values[-1])) is not None and last.txn != read.txn:
         appended = [step for step in one.of[last.txn] if not step.is_read]
         if last.values != appended[-1].values:
-            said = f"a read ends with {last.values[0]}, after which the same transaction appended {appended[-1].values[0]}"
-            found.add(
-                Check.INTERMEDIATE_READ,
-                said,
-                [_append(one, last), _append(one, appended[-1]), _read(one, read)],
+            said = (
+                f"a read ends with {last.values[0]}, after which the same transaction appended {appended[-1].values[0]}"
             )
+            found.add(Check.INTERMEDIATE_READ, said, [_append(one, last), _append(one, appended[-1]), _read(one, read)])
 
 
-def _check_orders(one: KeySteps, found: Found, reads: Sequence[Step], longest: Step) -> None:
+def _check_orders(one: KeySteps, found: Found, reads: Sequence[KeyStep], longest: KeyStep) -> None:
     """Each list that was read is a beginning of the longest one."""
     told = set[tuple[int, ...]]()
     for read in reads:
@@ -100,9 +99,9 @@ def _check_orders(one: KeySteps, found: Found, reads: Sequence[Step], longest: S
             found.add(Check.INCOMPATIBLE_ORDER, said, [_read(one, read), _read(one, longest)])
 
 
-def _check_dirty(one: KeySteps, found: Found, longest: Step) -> None:
+def _check_dirty(one: KeySteps, found: Found, longest: KeyStep) -> None:
     """No transaction that happened appended to what a refused one had left."""
-    refused: Step | None = None
+    refused: KeyStep | None = None
     for value in longest.values:
         writer = one.writer.get(value)
         if writer is not None and writer.type is Outcome.FAIL:
@@ -116,8 +115,8 @@ def _check_dirty(one: KeySteps, found: Found, longest: Step) -> None:
 
 def _check_updates(one: KeySteps, found: Found) -> None:
     """Of transactions that read one version and append to it, one at most happened."""
-    updates = dict[tuple[int, ...], list[Step]]()
-    for steps in one.known():
+    updates = dict[tuple[int, ...], list[KeyStep]]()
+    for steps in one.that_happened():
         if steps[0].is_read and any(not step.is_read for step in steps):
             updates.setdefault(steps[0].values, []).append(steps[0])
     for values, reads in updates.items():
@@ -133,15 +132,15 @@ def _dependencies(one: KeySteps, order: Sequence[int]) -> list[Edge]:
     place = {step.values[0]: at for at, step in enumerate(chain)}
     unseen = [step for value, step in one.writer.items() if value not in place and step.type is not Outcome.FAIL]
 
-    def link(source: int, step: Step, kind: Kind, old: int, new: int) -> None:
+    def link(source: int, step: KeyStep, kind: Kind, old: int, new: int) -> None:
         if source != step.txn:
             edges.append(Edge(source, step.txn, kind, key, old, new))
 
-    for before, after in zip(chain, chain[1:], strict=False):
+    for before, after in itertools.pairwise(chain):
         link(before.txn, after, Kind.WW, before.values[0], after.values[0])
     for step in unseen if chain else ():
         link(chain[-1].txn, step, Kind.WW, chain[-1].values[0], step.values[0])
-    for steps in one.known():
+    for steps in one.that_happened():
         own = {step.values[0] for step in steps if not step.is_read}
         read = next((step for step in steps if step.is_read), None)
         if read is None:

@@ -16,7 +16,7 @@ VIOLATIONS_MAX = 30
 
 
 @attrs.frozen
-class Step:
+class KeyStep:
     """One operation of a transaction on a key."""
 
     txn: int
@@ -33,8 +33,8 @@ class KeySteps:
 
     number: int
     rows: Columns
-    of: Mapping[int, Sequence[Step]]
-    writer: Mapping[int, Step]
+    of: Mapping[int, Sequence[KeyStep]]
+    writer: Mapping[int, KeyStep]
     """By value the attempt that wrote it, or may have."""
     twice: Sequence[int]
     """Values that two attempts may have written; nothing can be inferred of them."""
@@ -44,15 +44,15 @@ class KeySteps:
         """From all rows of the key, in the order recorded; `seen` counts the operations of a transaction."""
         txn, place, f = rows.epoch.tolist(), rows.seen.tolist(), rows.f.tolist()
         values, outcome = rows.a.tolist(), rows.type.tolist()
-        of = dict[int, list[Step]]()
-        writer = dict[int, Step]()
+        of = dict[int, list[KeyStep]]()
+        writer = dict[int, KeyStep]()
         twice = list[int]()
         for (number_of_txn, _), group in itertools.groupby(range(len(txn)), lambda row: (txn[row], place[row])):
             some = list(group)
             row = some[0]
             inside = tuple(values[each] for each in some)
             is_read = f[row] == Action.READ
-            step = Step(
+            step = KeyStep(
                 number_of_txn, row, is_read, () if is_read and inside == (NONE,) else inside, Outcome(outcome[row])
             )
             of.setdefault(number_of_txn, []).append(step)
@@ -65,11 +65,11 @@ class KeySteps:
                     writer[value] = step
         return cls(number, rows, of, writer, twice)
 
-    def known(self) -> list[Sequence[Step]]:
+    def that_happened(self) -> list[Sequence[KeyStep]]:
         """Returns the operations of each transaction that certainly happened."""
         return [steps for steps in self.of.values() if steps[0].type is Outcome.OK]
 
-    def op(self, step: Step, words: str) -> CallOp:
+    def op(self, step: KeyStep, words: str) -> CallOp:
         """Returns an operation as evidence."""
         rows, row = self.rows, step.row
         return CallOp(

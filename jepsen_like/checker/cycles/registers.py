@@ -1,4 +1,4 @@
-"""What one register shows about the transactions that write and read it.
+"""Infers from one register how the transactions that write and read it depend on each other.
 
 A read names its writer, but nothing names the version before it. An order of versions follows from what the level promises: the first
 state comes before all others; a transaction that reads one version and writes another puts that behind it; a level that keeps
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from jepsen_like.checker.cycles.graph import Edge, Edges, Kind, components, precedence
-from jepsen_like.checker.cycles.levels import Order
-from jepsen_like.checker.cycles.reads import KeyFacts, KeySteps, Step, findings_of
+from jepsen_like.checker.cycles.levels import KeptOrder
+from jepsen_like.checker.cycles.reads import KeyFacts, KeyStep, KeySteps, findings_of
 from jepsen_like.checker.found import Found
 from jepsen_like.checker.sentences import format_value
 from jepsen_like.checker.verdict import Check, Findings
@@ -21,11 +21,11 @@ Versions = dict[int, dict[int, None]]
 """By version the versions that certainly come after it."""
 
 
-def judge_register(one: KeySteps, found: Found, order: Order) -> tuple[Findings, KeyFacts]:
+def judge_register(one: KeySteps, found: Found, order: KeptOrder) -> tuple[Findings, KeyFacts]:
     """Returns what is wrong with one register, and what depends on what."""
-    for steps in one.known():
+    for steps in one.that_happened():
         _check_internal(one, found, steps)
-    for steps in one.known():
+    for steps in one.that_happened():
         for step in steps:
             if step.is_read:
                 _check_read(one, found, step)
@@ -39,18 +39,18 @@ def judge_register(one: KeySteps, found: Found, order: Order) -> tuple[Findings,
     return findings_of(one, found), KeyFacts(one.nodes(), Edges.of(edges), np.unique(np.array(writers, np.int64)))
 
 
-def _value(step: Step) -> int:
+def _value(step: KeyStep) -> int:
     return step.values[0] if step.values else NONE
 
 
-def _op(one: KeySteps, step: Step) -> Op:
+def _op(one: KeySteps, step: KeyStep) -> Op:
     doubt = {Outcome.FAIL: " (refused)", Outcome.INFO: " (outcome unknown)"}.get(step.type, "")
     return one.op(step, f"{'read' if step.is_read else 'write'} of {format_value(_value(step))}{doubt}")
 
 
-def _check_internal(one: KeySteps, found: Found, steps: Sequence[Step]) -> None:
+def _check_internal(one: KeySteps, found: Found, steps: Sequence[KeyStep]) -> None:
     """A transaction sees what it wrote, what it has read does not change under it, and it sees nothing that it has yet to write."""
-    before: Step | None = None
+    before: KeyStep | None = None
     for at, step in enumerate(steps):
         process = int(one.rows.process[step.row])
         later = {_value(each) for each in steps[at:] if not each.is_read}
@@ -64,8 +64,8 @@ def _check_internal(one: KeySteps, found: Found, steps: Sequence[Step]) -> None:
         before = step
 
 
-def _check_read(one: KeySteps, found: Found, read: Step) -> None:
-    """What is read was written, by a transaction that may have happened, and as its last word."""
+def _check_read(one: KeySteps, found: Found, read: KeyStep) -> None:
+    """A value that is read was written by a transaction that may have happened, as its last word."""
     value = _value(read)
     writer = one.writer.get(value)
     if value == NONE:
@@ -75,16 +75,16 @@ def _check_read(one: KeySteps, found: Found, read: Step) -> None:
     elif writer.type is Outcome.FAIL:
         said = f"{value} was read, and the transaction that wrote it was refused"
         found.add(Check.ABORTED_READ, said, [_op(one, writer), _op(one, read)])
-    elif writer.txn != read.txn and (final := _written(one.of[writer.txn])) is not None and _value(final) != value:
+    elif writer.txn != read.txn and (final := _last_write(one.of[writer.txn])) is not None and _value(final) != value:
         said = f"{value} was read, which the transaction that wrote it replaced by {_value(final)}"
         found.add(Check.INTERMEDIATE_READ, said, [_op(one, writer), _op(one, final), _op(one, read)])
 
 
 def _check_updates(one: KeySteps, found: Found) -> None:
     """Of transactions that read one version and write another, one at most happened."""
-    updates = dict[int, list[Step]]()
-    for steps in one.known():
-        if steps[0].is_read and _written(steps) is not None:
+    updates = dict[int, list[KeyStep]]()
+    for steps in one.that_happened():
+        if steps[0].is_read and _last_write(steps) is not None:
             updates.setdefault(_value(steps[0]), []).append(steps[0])
     for value, reads in updates.items():
         if len(reads) > 1:
@@ -92,7 +92,7 @@ def _check_updates(one: KeySteps, found: Found) -> None:
             found.add(Check.LOST_UPDATE, said, [_op(one, read) for read in reads[:3]])
 
 
-def _written(steps: Sequence[Step]) -> Step | None:
+def _last_write(steps: Sequence[KeyStep]) -> KeyStep | None:
     """Returns the last write of a transaction."""
     return next((step for step in reversed(steps) if not step.is_read), None)
 
@@ -106,11 +106,11 @@ def _tell_cyclic(one: KeySteps, found: Found, part: Sequence[int]) -> None:
 # -------------------------------------------------------------------- the order of versions
 
 
-def _versions(one: KeySteps, order: Order) -> Versions:
+def _versions(one: KeySteps, order: KeptOrder) -> Versions:
     """Returns which versions come before which, as far as it is certain."""
     found = Versions()
     visits = [
-        (steps, _value(steps[0]), _value(_written(steps) or steps[0]))
+        (steps, _value(steps[0]), _value(_last_write(steps) or steps[0]))
         for steps in one.of.values()
         if steps[0].type is Outcome.OK
     ]
@@ -126,10 +126,10 @@ def _versions(one: KeySteps, order: Order) -> Versions:
     begin = [int(rows.t_inv[steps[0].row]) for steps, _, _ in visits]
     end = [int(rows.t_ret[steps[0].row]) for steps, _, _ in visits]
     by_begin = sorted(range(len(visits)), key=lambda at: begin[at])
-    if order is Order.REALTIME:
+    if order is KeptOrder.REALTIME:
         for before, after in precedence(by_begin, begin, end):
             put(visits[before][2], visits[after][1])
-    if order is not Order.NONE:
+    if order is not KeptOrder.NONE:
         last = dict[int, int]()
         for at in by_begin:
             process = int(rows.process[visits[at][0][0].row])
@@ -141,7 +141,7 @@ def _versions(one: KeySteps, order: Order) -> Versions:
 
 def _with_initial(one: KeySteps, found: Versions) -> Versions:
     """Put the first state before every version that nothing else comes before."""
-    there = dict.fromkeys(_value(final) for steps in one.of.values() if (final := _written(steps)) is not None)
+    there = dict.fromkeys(_value(final) for steps in one.of.values() if (final := _last_write(steps)) is not None)
     later = {after for some in found.values() for after in some}
     for version in there:
         if version not in later and one.writer[version].type is not Outcome.FAIL:
@@ -153,7 +153,7 @@ def _dependencies(one: KeySteps, versions: Versions) -> Iterator[Edge]:
     """Yields what depends on what."""
     key = one.number
     readers = dict[int, list[int]]()
-    for steps in one.known():
+    for steps in one.that_happened():
         if steps[0].is_read:
             readers.setdefault(_value(steps[0]), []).append(steps[0].txn)
 
@@ -161,7 +161,7 @@ def _dependencies(one: KeySteps, versions: Versions) -> Iterator[Edge]:
         step = one.writer.get(version)
         if step is None or step.type is Outcome.FAIL:
             return None
-        final = _written(one.of[step.txn])
+        final = _last_write(one.of[step.txn])
         return step.txn if final is not None and _value(final) == version else None
 
     for version, some in readers.items():

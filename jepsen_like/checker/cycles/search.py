@@ -11,15 +11,19 @@ from typing import Final
 
 import attrs
 
-from jepsen_like.checker.cycles.graph import Edge, Kind, Piece, components, neighbours_of, orders_in, shortest
-from jepsen_like.checker.cycles.levels import Order, Rank
+from jepsen_like.checker.cycles.graph import Edge, Kind, Piece, components, find_way, neighbours_of, orders_in
+from jepsen_like.checker.cycles.levels import KeptOrder, Rank
 
 TRIED_MAX: Final = 200
 """Edges of a part from which a shortest cycle is looked for."""
 DEPENDENCIES: Final = (Kind.WW, Kind.WR, Kind.RW)
 Following = Callable[[int], Sequence[Edge]]
 """Returns the edges that leave a transaction."""
-OF_ORDER: Final = {Order.NONE: (), Order.PROCESS: (Kind.PROCESS,), Order.REALTIME: (Kind.PROCESS, Kind.REALTIME)}
+OF_ORDER: Final = {
+    KeptOrder.NONE: (),
+    KeptOrder.PROCESS: (Kind.PROCESS,),
+    KeptOrder.REALTIME: (Kind.PROCESS, Kind.REALTIME),
+}
 
 
 @attrs.frozen
@@ -39,10 +43,16 @@ class Cycle:
         return Rank.G2 if has_neighbours(kinds) else Rank.G_NONADJACENT
 
     @property
-    def order(self) -> Order:
+    def order(self) -> KeptOrder:
         """Returns the order that it needs besides its dependencies."""
         kinds = {edge.kind for edge in self.edges}
-        return Order.REALTIME if Kind.REALTIME in kinds else Order.PROCESS if Kind.PROCESS in kinds else Order.NONE
+        return (
+            KeptOrder.REALTIME
+            if Kind.REALTIME in kinds
+            else KeptOrder.PROCESS
+            if Kind.PROCESS in kinds
+            else KeptOrder.NONE
+        )
 
 
 def has_neighbours(kinds: Sequence[Kind]) -> bool:
@@ -50,12 +60,12 @@ def has_neighbours(kinds: Sequence[Kind]) -> bool:
     return any(one is other is Kind.RW for one, other in itertools.pairwise([*kinds, kinds[0]]))
 
 
-def cycles_in(piece: Piece, order: Order) -> Iterator[Cycle]:
+def cycles_in(piece: Piece, order: KeptOrder) -> Iterator[Cycle]:
     """Yields the cycles of a piece, those first that need less besides their dependencies."""
-    dependencies, orders = piece.edges.listed(), list(orders_in(piece.nodes)) if order else []
+    dependencies, orders = piece.edges.as_list(), list(orders_in(piece.nodes)) if order else []
     told = dict[int, Rank]()
     """By transaction the worst kind of a cycle found in its part."""
-    for needed in Order:
+    for needed in KeptOrder:
         if needed > order:
             return
         allowed = [edge for edge in orders if edge.kind in OF_ORDER[needed]]
@@ -91,7 +101,7 @@ def _of_part(part: Sequence[int], edges: Sequence[Edge], ranks: Sequence[Rank]) 
         return
     plain = neighbours_of([edge for edge in edges if edge.kind is not Kind.RW])
     starts = [edge for edge in edges if edge.kind is Kind.RW]
-    single = _closed(starts, lambda node: plain.get(node, ()))
+    single = _close(starts, lambda node: plain.get(node, ()))
     if single is not None:
         yield single
         return
@@ -100,7 +110,7 @@ def _of_part(part: Sequence[int], edges: Sequence[Edge], ranks: Sequence[Rank]) 
         yield apart
         return
     whole = neighbours_of(edges)
-    if Rank.G2 in ranks and (cycle := _closed(starts, lambda node: whole.get(node, ()))) is not None:
+    if Rank.G2 in ranks and (cycle := _close(starts, lambda node: whole.get(node, ()))) is not None:
         yield cycle
 
 
@@ -116,16 +126,16 @@ def _of_kinds(part: Sequence[int], edges: Sequence[Edge], without: set[Kind], ne
             for edge in following.get(node, ())
             if edge.kind is needed and edge.target in inside
         ]
-        cycle = _closed(starts, lambda node: following.get(node, ()))
+        cycle = _close(starts, lambda node: following.get(node, ()))
         if cycle is not None:
             yield cycle
 
 
-def _closed(starts: Sequence[Edge], following: Following) -> Cycle | None:
+def _close(starts: Sequence[Edge], following: Following) -> Cycle | None:
     """Returns the shortest cycle that begins with one of these edges, of those that are tried."""
     best: list[Edge] | None = None
     for edge in starts[:TRIED_MAX]:
-        way = shortest(edge.target, edge.source, following)
+        way = find_way(edge.target, edge.source, following)
         if way is not None and (best is None or len(way) + 1 < len(best)):
             best = [edge, *way]
             if len(best) == 2:
@@ -154,7 +164,7 @@ def _apart(part: Sequence[int], edges: Sequence[Edge]) -> Cycle | None:
         for node in smaller:
             for edge in following.get(node, ()):
                 if edge.kind is Kind.RW and edge.target in inside:
-                    way = shortest(edge.target, edge.source, lambda at: following.get(at, ()))
+                    way = find_way(edge.target, edge.source, lambda at: following.get(at, ()))
                     assert way is not None
                     walk = [originals[one.source, one.target] for one in (edge, *way)]
                     return Cycle(tuple(_without_repeats(walk)))

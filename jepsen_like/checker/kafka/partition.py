@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
+import numpy as np
 
+from jepsen_like.checker.cycles.graph import Edge, Kind, Nodes
 from jepsen_like.checker.found import Found
 from jepsen_like.checker.rows.columns import Columns
 from jepsen_like.checker.sentences import describe
@@ -93,7 +95,7 @@ class KnownLog:
         """Returns the rows of these operations, in order."""
         return [row for row, action in enumerate(self.f) if action in actions]
 
-    def happened(self, row: int) -> bool:
+    def did_happen(self, row: int) -> bool:
         """Returns whether the transaction of a send certainly committed."""
         return self.type[row] == Outcome.OK or (self.type[row] == Outcome.INFO and self.txn[row] in self.committed)
 
@@ -131,16 +133,16 @@ def check_places(one: KnownLog, found: Found) -> None:
     for at in sorted(one.log):
         if len(values := one.log[at]) > 1:
             ops = [one.rows.op(tellers[at, value]) for value in values[:SHOWN_MAX]]
-            found.add(Check.DIVERGENT_OFFSET, f"offset {at} has {len(values)} values: {_listed(values)}", ops)
+            found.add(Check.DIVERGENT_OFFSET, f"offset {at} has {len(values)} values: {_list(values)}", ops)
     for value, at_offsets in one.offsets.items():
         if len(at_offsets) > 1:
             ops = [one.rows.op(tellers[at, value]) for at in at_offsets[:SHOWN_MAX]]
-            where = f"{len(at_offsets)} offsets: {_listed(at_offsets)}"
+            where = f"{len(at_offsets)} offsets: {_list(at_offsets)}"
             found.add(Check.DUPLICATED, f"{value} was sent once, and stands at {where}", ops)
 
 
 def check_origins(one: KnownLog, found: Found) -> None:
-    """What is polled was sent, by an attempt that may have happened, and in another transaction."""
+    """A record that is polled was sent by an attempt that may have happened, in another transaction."""
     own = {(one.txn[row], one.value[row]) for row in one.rows_of(Action.SEND)}
     for row in one.rows_of(Action.POLL):
         value, poll = one.value[row], one.rows.op(row)
@@ -163,7 +165,7 @@ def check_losses(one: KnownLog, found: Found) -> tuple[int, int]:
         if one.places[offsets[-1]] <= reached
         and value not in one.polled
         and value in one.sent
-        and one.happened(one.sent[value])
+        and one.did_happen(one.sent[value])
     ]
     farthest = next(
         (
@@ -192,7 +194,7 @@ def check_internal(one: KnownLog, found: Found) -> None:
         step, ops = _step(one, before, after), [one.rows.op(before), one.rows.op(after)]
         said = f"one transaction of process {ops[1].process} polled {ops[1].a} after {ops[0].a}"
         if step > 1:
-            found.add(Check.INTERNAL_POLL_SKIP, f"{said}, and passed over {_skipped(one, before, after)}", ops)
+            found.add(Check.INTERNAL_POLL_SKIP, f"{said}, and passed over {_name_skipped(one, before, after)}", ops)
         elif step < 1:
             found.add(Check.INTERNAL_NONMONOTONIC_POLL, f"{said}, which does not lie before it", ops)
     for before, after in _pairs(one, one.rows_of(Action.SEND)):
@@ -200,7 +202,9 @@ def check_internal(one: KnownLog, found: Found) -> None:
         said = f"one transaction of process {ops[1].process} sent {ops[0].a} and then {ops[1].a}"
         if step > 1:
             found.tolerate(
-                Check.INTERNAL_SEND_SKIP, INTERLEAVES, f"{said}; between them stands {_skipped(one, before, after)}"
+                Check.INTERNAL_SEND_SKIP,
+                INTERLEAVES,
+                f"{said}; between them stands {_name_skipped(one, before, after)}",
             )
         elif step < 1:
             found.add(Check.INTERNAL_SEND_ORDER, f"{said}, which does not stand behind it", ops)
@@ -219,7 +223,7 @@ def check_polls(one: KnownLog, found: Found) -> None:
             ops = [one.rows.op(before), one.rows.op(first)]
             check = Check.SKIPPED_POLL if step > 1 else Check.NONMONOTONIC_POLL
             said = f"process {process} polled {ops[1].a} at offset {ops[1].offset} after {ops[0].a} at offset {ops[0].offset}"
-            said += f", and passed over {_skipped(one, before, first)}" if step > 1 else ""
+            said += f", and passed over {_name_skipped(one, before, first)}" if step > 1 else ""
             if one.rows.node[first] != NONE:
                 found.tolerate(check, REBALANCES, said)
             else:
@@ -229,7 +233,7 @@ def check_polls(one: KnownLog, found: Found) -> None:
 
 
 def check_sends(one: KnownLog, found: Found) -> None:
-    """What a process sends later stands behind what it has sent before."""
+    """A process sends each record behind those that it has sent before."""
     last = dict[int, int]()
     for first, final in _runs(one, Action.SEND):
         process = one.process[first]
@@ -271,6 +275,35 @@ def check_positions(one: KnownLog, found: Found) -> None:
                 found.add(Check.SKIPPED_POLL, said, [*one.senders(value), one.rows.op(top)])
 
 
+def dependencies(one: KnownLog) -> Iterator[Edge]:
+    """Yields which transactions read what others sent (`wr`), and whose records follow each other (`ww`)."""
+
+    def sender(value: int) -> int:
+        row = one.sent.get(value)
+        return NONE if row is None or not one.did_happen(row) else one.txn[row]
+
+    told = set[tuple[int, int]]()
+    for row in one.rows_of(Action.POLL):
+        pair = sender(one.value[row]), one.txn[row]
+        if NONE not in pair and pair[0] != pair[1] and one.type[row] == Outcome.OK and pair not in told:
+            told.add(pair)
+            yield Edge(*pair, Kind.WR, one.number, one.value[row], one.value[row])
+    values = [one.log[at][0] for at in sorted(one.log)]
+    for before, after in itertools.pairwise(values):
+        pair = sender(before), sender(after)
+        if NONE not in pair and pair[0] != pair[1]:
+            yield Edge(*pair, Kind.WW, one.number, before, after)
+
+
+def nodes(one: KnownLog) -> Nodes:
+    """Returns the transactions that certainly happened."""
+    happened = [row for row in one.rows_of(Action.SEND, Action.POLL) if one.txn[row] != NONE and one.did_happen(row)]
+    mine = one.rows.where(np.array(happened, np.int64))
+    first = np.unique(mine.epoch, return_index=True)[1]
+    columns = (mine.epoch, mine.process, mine.type, mine.t_inv, mine.t_ret)
+    return Nodes(*(column[first].astype(np.int64) for column in columns))
+
+
 def _pairs(one: KnownLog, rows: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Returns rows of one transaction that follow each other."""
     last = dict[int, int]()
@@ -297,13 +330,13 @@ def _step(one: KnownLog, before: int, after: int) -> int:
     return 1 if first is None or second is None else second - first
 
 
-def _skipped(one: KnownLog, before: int, after: int) -> str:
+def _name_skipped(one: KnownLog, before: int, after: int) -> str:
     first, second = one.place(before), one.place(after)
     assert first is not None
     assert second is not None
-    return _listed(one.between(first, second))
+    return _list(one.between(first, second))
 
 
-def _listed(values: Sequence[int]) -> str:
+def _list(values: Sequence[int]) -> str:
     shown = " and ".join(str(value) for value in values[:SHOWN_MAX])
     return shown if len(values) <= SHOWN_MAX else f"{shown} and {len(values) - SHOWN_MAX:,} more"

@@ -30,7 +30,7 @@ def text(*operations: list[Line]) -> str:
     )
 
 
-def judged(path: Path, *operations: list[Line]) -> Judged:
+def judge_history(path: Path, *operations: list[Line]) -> Judged:
     file = path / "history.edn"
     file.write_text(text(*operations))
     found = judge(file, Model.KAFKA, Engine.LOCAL, LocalEngine())
@@ -38,14 +38,14 @@ def judged(path: Path, *operations: list[Line]) -> Judged:
     return found
 
 
-def found_in(path: Path, *operations: list[Line]) -> dict[str, int]:
+def count_found(path: Path, *operations: list[Line]) -> dict[str, int]:
     """Returns how often each check found something."""
-    return counts(judged(path, *operations))
+    return counts(judge_history(path, *operations))
 
 
 def counts(one: Judged) -> dict[str, int]:
     return {name: check["count"] for name, check in one.verdict["checks"].items() if check["count"]}
 
 
-def allowed(one: Judged) -> dict[str, int]:
+def count_allowed(one: Judged) -> dict[str, int]:
     return {row["check"]: row["count"] for row in one.verdict.get("tolerated", ())}

@@ -1,0 +1,1 @@
+"""Promises of the judge of transactions of several operations."""
