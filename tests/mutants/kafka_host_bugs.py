@@ -24,6 +24,7 @@ RUN = "kafka_compat.storage.run_record"
 COORDINATORS = "kafka_compat.broker.coordinator_host"
 LINK = "kafka_compat.broker.controller_link"
 LIVENESS = "kafka_compat.controller.liveness"
+FETCHES = "kafka_compat.broker.requests.fetch"
 LISTS = "kafka_compat.broker.requests.logs"
 PARTS = "kafka_compat.broker.parts"
 PRODUCERS = "kafka_compat.broker.producers"
@@ -308,5 +309,24 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         LIVENESS,
         ("return bool(followers - {self.own}) and all(", "return bool(followers - {self.own}) and any("),
         oracles=["script"],
+    ),
+    kafka_bug(
+        "host-fetch-looks-before-it-waits",
+        "a fetch is not woken by what is appended while it looks",
+        FETCHES,
+        ("        session.waiting = fetch\n        self._waiting[fetch] = None\n", ""),
+        (
+            "        if self._try(fetch, now, last_chance=request.max_wait_ms <= 0):\n            self._over(fetch)\n",
+            "        if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):\n"
+            "            session.waiting = fetch\n            self._waiting[fetch] = None\n",
+        ),
+        oracles=["K18", "script"],
+    ),
+    kafka_bug(
+        "host-answer-forgets-what-came-meanwhile",
+        "an answer takes the news along that came while its records were read",
+        FETCHES,
+        ("        session.news.update(dict.fromkeys(left))\n", "        session.news = dict.fromkeys(left)\n"),
+        oracles=["K18", "script"],
     ),
 )

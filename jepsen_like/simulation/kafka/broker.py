@@ -436,6 +436,8 @@ class SimulatedBroker(SimulatedProcess):
         self.parts.take_changes()
         self.parts.work(self.reading())
         self.parts.flushing.begin()
+        for partition in self.parts.fetches.find_overlooked():
+            self._world.report("K18", self.node, f"{partition}: a follower waits for records that are there")
         if self._is_ending:
             self._end_in_order()
 

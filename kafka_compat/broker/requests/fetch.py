@@ -10,7 +10,7 @@ instead of failing, since a follower pauses after an error: a new topic would be
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -226,10 +226,12 @@ class FetchRequests:
             session.acls_version = self._context.image.acls.version
             session.news.update(dict.fromkeys(session.partitions.values()))
         fetch = Fetch(call, request, session, full, now + max(request.max_wait_ms, 0) / 1000)
-        if not self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
-            session.waiting = fetch
-            self._waiting[fetch] = None
-            self._by_connection[call.connection] = fetch
+        # It waits before it looks: what it tells its leader may commit a record, and have another one appended.
+        session.waiting = fetch
+        self._waiting[fetch] = None
+        self._by_connection[call.connection] = fetch
+        if self._try(fetch, now, last_chance=request.max_wait_ms <= 0):
+            self._over(fetch)
 
     def _session(
         self, call: ClientCall, request: FetchRequest, now: float
@@ -357,6 +359,23 @@ class FetchRequests:
                 if session.waiting is not None:
                     self.woken[session.waiting] = None
 
+    def find_overlooked(self) -> Iterator[TopicPartition]:
+        """Yields the partitions whose followers wait although their next records are here: no append has woken them."""
+        for fetch in self._waiting:
+            session = fetch.session
+            if session.follower < 0 or fetch in self.woken:
+                continue
+            for partition in session.partitions.values():
+                hosted, asked = partition.hosted, partition.asked
+                if (
+                    hosted is not None
+                    and hosted.leads
+                    and hosted.leader_epoch == asked.current_leader_epoch
+                    and hosted.log.end_offset > asked.fetch_offset
+                    and not self._holds_back(session, hosted)
+                ):
+                    yield hosted.partition
+
     @property
     def deadline(self) -> float:
         """The time at which `pump` is due."""
@@ -379,6 +398,8 @@ class FetchRequests:
         self._try(fetch, self._context.clock(), last_chance=True)
 
     def _over(self, fetch: Fetch) -> None:
+        if fetch not in self._waiting:
+            return  # its connection closed as it was answered
         del self._waiting[fetch]
         self.woken.pop(fetch, None)
         fetch.session.waiting = None
@@ -389,7 +410,7 @@ class FetchRequests:
         """Answer if there is enough data, an error, or no time left. Returns True if it was answered."""
         session, request = fetch.session, fetch.request
         # Partitions that are read move to the end, so that those before them do not starve the others.
-        news = session.news
+        news, session.news = session.news, {}  # what comes from here on is newer than what is found
         looked_at = list(news) if len(news) < 2 else [each for each in session.partitions.values() if each in news]
         is_short = fetch.call.connection.is_short  # then the records wait in the log
         room = 0 if is_short else max(min(request.max_bytes, self._context.settings.number("fetch.max.bytes")), 0)
@@ -405,8 +426,9 @@ class FetchRequests:
             if response is not None:
                 found.append((partition, response))
         if not (last_chance or urgent or got >= request.min_bytes):
+            session.news.update(news)
             return False
-        session.news = dict.fromkeys(left)
+        session.news.update(dict.fromkeys(left))
         self._send(fetch, found)
         if not session.id:
             self._strangers.pop(session, None)

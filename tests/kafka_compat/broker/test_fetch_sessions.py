@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from kafka_compat.broker.replicas import LocalReplica
 from kafka_compat.broker.requests.fetch import FOLLOWER_SESSIONS_MAX
 from kafka_compat.model import PartitionState, TopicPartition
 from kafka_compat.partition.events import PartitionStateChanged
@@ -51,7 +52,61 @@ def test_a_waiting_fetch_ends_when_its_partition_grows(broker: World) -> None:
     assert not asked.is_answered
     broker.produce("t", 1)
     broker.pump()
-    assert list(records_of(asked.answer)) == [1]
+    assert 1 in records_of(asked.answer)
+
+
+class AppendsNext:
+    """Appends a record when it sees one committed, as a coordinator does."""
+
+    def __init__(self, broker: World, partition: int) -> None:
+        self.broker, self.partition, self.has_appended = broker, partition, False
+
+    def on_moved(self, hosted: LocalReplica) -> None:
+        if not self.has_appended:
+            self.has_appended = True
+            self.broker.produce("t", self.partition)
+
+    def on_appended(self, hosted: LocalReplica) -> None:
+        """It waits for commits."""
+
+    def on_changed(self, hosted: LocalReplica) -> None:
+        """It waits for commits."""
+
+
+def copying(topic_id: bytes, offsets: dict[int, int], **fields: object) -> FetchRequest:
+    """Returns the fetch of the follower 2."""
+    partitions = tuple(
+        FetchPartition(partition=number, current_leader_epoch=0, fetch_offset=offset, partition_max_bytes=MIB)
+        for number, offset in offsets.items()
+    )
+    topics = (FetchTopic(topic_id=topic_id, partitions=partitions),) if offsets else ()
+    return asking(topic_id, {}, topics=topics, replica_state=FetchReplicaState(replica_id=2, replica_epoch=2), **fields)
+
+
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_fetch_that_commits_a_record_gets_the_one_that_is_appended_for_it(broker: World, partition: int) -> None:
+    topic = broker.topic("t", 2, (OWN, 2))
+    broker.produce("t")
+    answer = broker.fetch(copying(topic, {0: 0, 1: 0})).answer
+    assert list(records_of(answer)) == [0]
+    appends = AppendsNext(broker, partition)
+    broker.replicas.hosted[TopicPartition("t", 0)].watchers[appends] = None
+    asked = broker.fetch(copying(topic, {0: 1}, session_id=answer.session_id, session_epoch=1))
+    assert appends.has_appended
+    broker.pump()
+    assert list(records_of(asked.answer)) == [partition]
+
+
+def test_a_record_appended_while_another_is_sent_comes_with_the_next_answer(broker: World) -> None:
+    topic = broker.topic("t", 2, (OWN, 2))
+    broker.produce("t")
+    session = broker.fetch(copying(topic, {0: 0, 1: 0})).answer.session_id
+    broker.produce("t")
+    broker.replicas.hosted[TopicPartition("t", 0)].watchers[AppendsNext(broker, 1)] = None
+    sent = broker.fetch(copying(topic, {0: 1}, session_id=session, session_epoch=1))
+    assert list(records_of(sent.answer)) == [0]
+    asked = broker.fetch(copying(topic, {}, session_id=session, session_epoch=2))
+    assert 1 in records_of(asked.answer)
 
 
 def test_a_waiting_fetch_ends_in_time_with_nothing(broker: World) -> None:
