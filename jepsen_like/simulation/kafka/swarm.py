@@ -226,9 +226,12 @@ def draw_kafka(seed: int) -> KafkaKnobs:
     # Connections keep the order of what they carry: on slower ones no follower could stay in the ISR.
     one_way_max_s = min(drawn.session_s / 12, drawn.lag_s / 6)
     delay_s = min(drawn.delay_s, one_way_max_s / (0.5 + drawn.delay_s_spread))
+    # With a flush before the acknowledgement, a request waits for one log after the other of every disk in sync.
+    request_s = max(drawn.request_s, 20 * drawn.flush_s) if drawn.before_ack else drawn.request_s
     # Who misses a leader waits for many round trips: on slower ones reports would come and go, and hold up the rest.
     is_slow = delay_s * (0.5 + drawn.delay_s_spread) > drawn.session_s / 50
-    return with_zones(attrs.evolve(drawn, delay_s=delay_s, silence=1.0 if is_slow else drawn.silence))
+    silence = 1.0 if is_slow else drawn.silence
+    return with_zones(attrs.evolve(drawn, delay_s=delay_s, request_s=request_s, silence=silence))
 
 
 def _local(rng: random.Random) -> dict[str, Any]:
