@@ -49,10 +49,7 @@ QUICK = {
     "transaction.state.log.num.partitions": "4",
     "auto.create.topics.enable": "false",
 }
-NOT_SERVED: Mapping[str, str] = {
-    "TestFuncAdminQuotas": "clients' quotas cannot be set",
-    "TestFuncAdminUpdateFeatures": "features are not changed",
-}
+NOT_SERVED: Mapping[str, str] = {"TestFuncAdminQuotas": "clients' quotas cannot be set"}
 """The tests that fail, with reasons."""
 
 
