@@ -27,6 +27,8 @@ RECENT_PART: Final = 0.7
 RECENT_RECORDS: Final = 64
 RECORD_BYTES: Final = 100
 LAST_READS: Final = 32
+EMPTY: Final = {"empty": True}
+"""The answer to a probe of a stream without any message."""
 FRESH_FOR_S: Final = 2.5
 """A leader with a majority has had a sign of it within this time: followers answer a heartbeat each second."""
 
@@ -88,6 +90,8 @@ class StreamLogWorkload:
             ):
                 value, is_whole = decode_value(base64.b64decode(data))
                 return Seen((value,), sequence - 1, is_whole=is_whole)
+            case Action.READ, {"empty": True} if request.offset == NONE:
+                return Seen((NONE,), 0)
             case _:
                 raise Nonsense(f"{answer} does not answer {request.f.name}")
 
@@ -110,7 +114,8 @@ async def _read_newest(connection: NatsConnection, copies: int) -> dict[str, Any
         raise
     if not has_majority(found):
         raise NoQuorum
-    return await _get(connection, int(found["state"]["last_seq"]))
+    last = int(found["state"]["last_seq"])
+    return await _get(connection, last) if last else EMPTY
 
 
 def has_majority(info: Mapping[str, Any]) -> bool:

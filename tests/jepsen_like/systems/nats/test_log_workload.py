@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.history.ops import Action
-from jepsen_like.systems.nats.log_workload import StreamLogWorkload, has_majority
+from jepsen_like.history.ops import NONE, Action
+from jepsen_like.systems.nats.log_workload import EMPTY, StreamLogWorkload, has_majority
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import encode_value
 
@@ -32,6 +32,7 @@ def test_a_sequence_number_is_one_more_than_the_offset() -> None:
 def test_a_probe_says_which_place_it_has_read() -> None:
     workload = StreamLogWorkload()
     assert workload.interpret(workload.probe(random.Random(0)), message(5, 9)) == Seen((9,), 4)
+    assert workload.interpret(workload.probe(random.Random(0)), EMPTY) == Seen((NONE,), 0)
 
 
 def test_reads_ask_for_what_was_acknowledged() -> None:
