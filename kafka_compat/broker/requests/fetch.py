@@ -82,6 +82,8 @@ class SessionPartition:
     """The time at which a follower first asked for it without a replica here."""
     failed: bool = False
     """True if the last answer was an error, so that the next request looks again."""
+    is_held: bool = False
+    """True if its follower had to wait for its throttle when it looked last."""
 
     def forget_sent(self) -> None:
         """Send high watermark and log start with the next answer, whether they change or not."""
@@ -372,7 +374,7 @@ class FetchRequests:
                     and hosted.leads
                     and hosted.leader_epoch == asked.current_leader_epoch
                     and hosted.log.end_offset > asked.fetch_offset
-                    and not self._holds_back(session, hosted)
+                    and not partition.is_held
                 ):
                     yield hosted.partition
 
@@ -505,8 +507,8 @@ class FetchRequests:
             return self._build_preference(partition, answer, nearer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
-        is_held = answer.start < answer.end and self._holds_back(session, hosted)
-        if is_held or (answer.start < answer.end and not (room > 0 or is_first)):
+        partition.is_held = answer.start < answer.end and self._holds_back(session, hosted)
+        if partition.is_held or (answer.start < answer.end and not (room > 0 or is_first)):
             left.append(partition)
         elif answer.start < answer.end:
             limit = min(asked.partition_max_bytes, room)
