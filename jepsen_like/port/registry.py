@@ -12,6 +12,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "apache-kafka": "jepsen_like.systems.apache_kafka.system:ApacheKafkaAdapter",
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
     "nats": "jepsen_like.systems.nats.system:NatsSystem",
+    "etcd": "jepsen_like.systems.etcd.system:EtcdSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 GROUP: Final = "quorumlog.systems"

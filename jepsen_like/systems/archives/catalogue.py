@@ -17,7 +17,15 @@ NATS_SERVERS: Final = tuple(
     GoProgram("NATS", "nats-server", version, package="github.com/nats-io/nats-server/v2")
     for version in ("2.15.2", "2.12.1")
 )
-ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ, *NATS_SERVERS)
+ETCDS: Final = tuple(
+    GoProgram("etcd", "etcd", version, package="go.etcd.io/etcd/server/v3") for version in ("3.7.3", "3.5.2", "3.5.4")
+)
+ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ, *NATS_SERVERS, *ETCDS)
+
+
+def etcd(version: str) -> GoProgram:
+    """Returns etcd in this version. Raises `KeyError`."""
+    return {each.version: each for each in ETCDS}[version]
 
 
 def nats_server(version: str) -> GoProgram:

@@ -17,9 +17,12 @@ from typing import Any, Final
 import attrs
 
 from jepsen_like.cluster.process import die_with_parent
+from jepsen_like.cluster.volumes import bind_alone
 from jepsen_like.systems.foreign.watching import Look, Teller
 
 LOOK_EVERY_S: Final = 0.1
+HOSTS: Final = Path("/etc/hosts")
+LOCAL: Final = {"localhost": "127.0.0.1"}
 
 
 @attrs.frozen(kw_only=True)
@@ -33,6 +36,10 @@ class Launch:
     """The `module:function` of the watcher: it takes `about`, and returns a `Look`, or None while the program is silent."""
     about: Mapping[str, Any]
     environment: Mapping[str, str] = {}
+    hosts: Mapping[str, str] = {}
+    """The addresses of names, as this program alone sees them; with any, `/etc/hosts` is another file to it."""
+    scratch: str = ""
+    """A directory for the file of hosts."""
 
     def command(self) -> list[str]:
         """The command line that starts it so, in this interpreter."""
@@ -52,8 +59,21 @@ def main(text: str) -> None:
     if os.fork() == 0:
         tie()
         watch(launch)
+    if launch.hosts:
+        hide_hosts(Path(launch.scratch), launch.hosts)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     os.execvpe(launch.argv[0], list(launch.argv), {**os.environ, **launch.environment})
+
+
+def hide_hosts(scratch: Path, hosts: Mapping[str, str]) -> None:
+    """Let this process and what it becomes see these names alone, by a mount that no other process sees.
+
+    So members that know each other by one name and port each can still be led over ways of their own.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = scratch / "hosts"
+    file.write_text("".join(f"{address} {name}\n" for name, address in sorted({**hosts, **LOCAL}.items())))
+    bind_alone(file, HOSTS)
 
 
 def watch(launch: Launch) -> None:

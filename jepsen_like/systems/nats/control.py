@@ -27,6 +27,7 @@ from jepsen_like.workload.payload import DAMAGED, decode_value
 STATUS_WITHIN_S: Final = 0.5
 POLL_S: Final = 0.1
 CONNECT_WITHIN_S: Final = 2.0
+MADE_WITHIN_S: Final = 5.0
 READ_WITHIN_S: Final = 30.0
 BATCH: Final = 1000
 
@@ -134,14 +135,13 @@ class NatsControl(Control):
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
         """Make the stream, with a copy on every server."""
-        why = "no server answered"
+        first, why = min(self._direct), "no server answered"
         with trio.move_on_after(within_s):
             while True:
                 try:
-                    async with NatsConnection.open(
-                        min(self._direct.items())[1], within_s=CONNECT_WITHIN_S
-                    ) as connection:
-                        await make_stream(connection, len(self._direct))
+                    with trio.fail_after(MADE_WITHIN_S):
+                        async with NatsConnection.open(self._direct[first], within_s=CONNECT_WITHIN_S) as connection:
+                            await make_stream(connection, len(self._direct))
                     break
                 except ERRORS as error:
                     why = repr(error)

@@ -41,7 +41,7 @@ class StreamLogWorkload:
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
-    """The end of what has been acknowledged so far."""
+    """The end of the log by the last acknowledgement; a log that was lost begins again."""
 
     def request(self, rng: random.Random) -> Request:
         """Publish or read."""
@@ -82,7 +82,7 @@ class StreamLogWorkload:
         """Offsets and values."""
         match request.f, answer:
             case Action.APPEND, {"stream": str(), "seq": int(sequence)} if sequence > 0 and not answer.get("duplicate"):
-                self._end = max(self._end, sequence)
+                self._end = sequence
                 return Seen(request.values, sequence - 1)
             case Action.READ, {"message": {"seq": int(sequence), "data": str(data)}} if request.offset in (
                 NONE,

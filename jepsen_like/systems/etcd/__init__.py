@@ -1,0 +1,1 @@
+"""The adapter of etcd: members of one cluster, and registers that clients read, write and compare."""

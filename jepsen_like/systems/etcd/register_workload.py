@@ -1,0 +1,77 @@
+"""The register workload on etcd's keys, by its gateway for JSON: range, put, and a transaction as compare-and-set."""
+
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from jepsen_like.history.ops import NONE, Action
+from jepsen_like.workload.model import Nonsense, Request
+from jepsen_like.workload.payload import DAMAGED
+from jepsen_like.workload.registers import Ask, RegisterWorkload
+
+
+@attrs.define
+class EtcdRegisterWorkload(RegisterWorkload):
+    """Every member is asked, for each passes on what the leader has to answer. Reads are linearizable, etcd's default."""
+
+    anywhere: bool = True
+
+    def reading(self, key: int) -> Ask:
+        """A range of one key."""
+        return _post("range", {"key": _key(key)})
+
+    def writing(self, key: int, value: int) -> Ask:
+        """A put."""
+        return _post("put", {"key": _key(key), "value": _encode(value)})
+
+    def swapping(self, key: int, expected: int, new: int) -> Ask:
+        """A transaction: a put if the value is the expected one, and else a range."""
+        name = _key(key)
+        return _post(
+            "txn",
+            {
+                "compare": [{"target": "VALUE", "result": "EQUAL", "key": name, "value": _encode(expected)}],
+                "success": [{"request_put": {"key": name, "value": _encode(new)}}],
+                "failure": [{"request_range": {"key": name}}],
+            },
+        )
+
+    def value_in(self, request: Request, answer: Any) -> int:
+        """Of a range, or of the branch that a transaction took."""
+        match request.f, answer:
+            case Action.READ, {"header": dict()}:
+                return value_of(answer)
+            case Action.WRITE, {"header": dict()}:
+                return NONE
+            case Action.CAS, {"succeeded": True}:
+                return request.a
+            case Action.CAS, {"responses": [{"response_range": dict(found)}]}:
+                return value_of(found)
+            case _:
+                raise Nonsense(f"{answer} does not answer {request.f.name}")
+
+
+def value_of(found: Mapping[str, Any]) -> int:
+    """Returns the value that a range has found; `NONE` where the key was never written."""
+    match found.get("kvs", []):
+        case []:
+            return NONE
+        case [{"value": str(text)}] if (raw := base64.b64decode(text)).isdigit() and 0 < int(raw) < DAMAGED:
+            return int(raw)
+        case other:
+            return DAMAGED + zlib.crc32(repr(other).encode())  # no client wrote this, so the checker reports it
+
+
+def _key(key: int) -> str:
+    return base64.b64encode(f"r{key}".encode()).decode()
+
+
+def _encode(value: int) -> str:
+    return base64.b64encode(str(value).encode()).decode()
+
+
+def _post(what: str, body: Mapping[str, Any]) -> Ask:
+    return lambda connection: connection.ask(f"/v3/kv/{what}", body)
