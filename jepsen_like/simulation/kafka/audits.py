@@ -20,7 +20,7 @@ K14 transactions           see `transactors`
 K15 offsets in them        see `consumed`
 K16 zones                  replicas chosen by the controller stand in as many zones as can be
 K17 missed leaders         no leader is fenced for its silence that ran all the time with sound links
-K18 fetches                no follower waits at the end of a round for records that are there
+K18 fetches                no follower waits that has not looked at the newest records
 """
 
 from collections import Counter

@@ -437,7 +437,9 @@ class SimulatedBroker(SimulatedProcess):
         self.parts.work(self.reading())
         self.parts.flushing.begin()
         for partition in self.parts.fetches.find_overlooked():
-            self._world.report("K18", self.node, f"{partition}: a follower waits for records that are there")
+            self._world.report(
+                "K18", self.node, f"{partition}: a follower waits that has not looked at the newest records"
+            )
         if self._is_ending:
             self._end_in_order()
 

@@ -82,8 +82,8 @@ class SessionPartition:
     """The time at which a follower first asked for it without a replica here."""
     failed: bool = False
     """True if the last answer was an error, so that the next request looks again."""
-    is_held: bool = False
-    """True if its follower had to wait for its throttle when it looked last."""
+    seen_end: int = -1
+    """The end of the log when it was looked at last."""
 
     def forget_sent(self) -> None:
         """Send high watermark and log start with the next answer, whether they change or not."""
@@ -362,20 +362,14 @@ class FetchRequests:
                     self.woken[session.waiting] = None
 
     def find_overlooked(self) -> Iterator[TopicPartition]:
-        """Yields the partitions whose followers wait although their next records are here: no append has woken them."""
+        """Yields the partitions that have grown since a waiting follower looked: no append has woken it."""
         for fetch in self._waiting:
             session = fetch.session
             if session.follower < 0 or fetch in self.woken:
                 continue
             for partition in session.partitions.values():
-                hosted, asked = partition.hosted, partition.asked
-                if (
-                    hosted is not None
-                    and hosted.leads
-                    and hosted.leader_epoch == asked.current_leader_epoch
-                    and hosted.log.end_offset > asked.fetch_offset
-                    and not partition.is_held
-                ):
+                hosted = partition.hosted
+                if hosted is not None and hosted.leads and hosted.log.end_offset > partition.seen_end:
                     yield hosted.partition
 
     @property
@@ -495,6 +489,7 @@ class FetchRequests:
                 return None, 0, False
             return _build_failure(partition, error), 0, True
         partition.unknown_since = None
+        partition.seen_end = hosted.log.end_offset
         asked = partition.asked
         if session.follower >= 0 and asked.current_leader_epoch > hosted.leader_epoch:
             return _empty(partition, hosted), 0, False  # the metadata is on its way
@@ -507,8 +502,8 @@ class FetchRequests:
             return self._build_preference(partition, answer, nearer), 0, True
         records: tuple[Buffer, ...] | bytes = _NO_RECORDS
         size = 0
-        partition.is_held = answer.start < answer.end and self._holds_back(session, hosted)
-        if partition.is_held or (answer.start < answer.end and not (room > 0 or is_first)):
+        is_held = answer.start < answer.end and self._holds_back(session, hosted)
+        if is_held or (answer.start < answer.end and not (room > 0 or is_first)):
             left.append(partition)
         elif answer.start < answer.end:
             limit = min(asked.partition_max_bytes, room)
