@@ -9,7 +9,9 @@ from typing import Any, Final
 import attrs
 import click
 
+from jepsen_like.check.ci import write_junit, write_sarif
 from jepsen_like.check.map_files import STDIN
+from jepsen_like.check.pages import write_pages
 from jepsen_like.check.runs import Judged, NoModel, judge, judge_all, model_of, rows_about
 from jepsen_like.check.stages import Stages
 from jepsen_like.check.summary import WORD, notes, print_table, summary
@@ -44,6 +46,14 @@ class CheckOptions:
     connect: str | None
     ui: bool
     as_json: bool
+    html: Path | None
+    junit: Path | None
+    sarif: Path | None
+
+    @property
+    def writes(self) -> bool:
+        """Returns True if anything is written besides the lines."""
+        return any(where is not None for where in (self.out, self.html, self.junit, self.sarif))
 
 
 class PathOrUrl(click.Path):
@@ -86,6 +96,19 @@ class PathOrUrl(click.Path):
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the tables verdict.parquet, violations.parquet and figures.parquet into this directory.",
+)
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a page about each PATH into this directory, with its faults where they are known.",
+)
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write JUnit's XML: a suite for each PATH, a case for each check.",
+)
+@click.option(
+    "--sarif", type=click.Path(path_type=Path, dir_okay=False), help="Write SARIF 2.1.0: a result for each violation."
 )
 @click.option(
     "--json",
@@ -149,8 +172,10 @@ def check_paths(options: CheckOptions) -> ExitStatus:
     master = options.master or options.connect
     chosen = chosen_model(options.model, options.model_class, options.consistency)
     for url in (path for path in options.paths if isinstance(path, str)):
-        if len(options.paths) > 1 or options.out is not None or options.ui or options.engine == Engine.LOCAL.value:
-            raise click.UsageError(f"{url} is a URL: Spark reads it, alone, and without --out or --ui")
+        if len(options.paths) > 1 or options.writes or options.ui or options.engine == Engine.LOCAL.value:
+            raise click.UsageError(
+                f"{url} is a URL: Spark reads it, alone, and without --out, --html, --junit, --sarif or --ui"
+            )
         if isinstance(chosen, UserModel | HeldTo):
             raise click.UsageError(
                 "--model-class and transactions are judged from operation maps, which Spark does not read"
@@ -161,9 +186,13 @@ def check_paths(options: CheckOptions) -> ExitStatus:
         require_models(places)
     who = Engine(options.engine) if options.engine else engine_for(sum(map(rows_about, places)), master, ui=options.ui)
     with start_engine(who, master, ui=options.ui) as worker:
-        one = judge(places[0], chosen, who, worker, measures=options.out is not None) if len(places) == 1 else None
-        found = [one] if one is not None else list(judge_all(places, chosen, who, worker))
-    return report_all(places, found, options.out, as_json=options.as_json)
+        draws, measures = options.html is not None, options.out is not None
+        found = (
+            [judge(places[0], chosen, who, worker, measures=measures, draws=draws)]
+            if len(places) == 1
+            else list(judge_all(places, chosen, who, worker, draws=draws))
+        )
+    return report_all(places, found, options)
 
 
 @contextlib.contextmanager
@@ -244,12 +273,28 @@ def tell(found: Judged, *, as_json: bool) -> ExitStatus:
     return status_of(found)
 
 
-def report_all(paths: Sequence[Path], found: Sequence[Judged], out: Path | None, *, as_json: bool) -> ExitStatus:
+def write_files(found: Sequence[Judged], options: CheckOptions) -> None:
+    """Write what the options ask for besides the lines. Raises `UsageError` where it cannot be written."""
+    try:
+        if options.out is not None:
+            write_tables(options.out, [one.as_json() for one in found])
+        if options.junit is not None:
+            write_junit(options.junit, found)
+        if options.sarif is not None:
+            write_sarif(options.sarif, found)
+        if options.html is not None:
+            for page in write_pages(options.html, found):
+                click.echo(f"page: {page}", err=True)
+    except OSError as error:
+        raise click.UsageError(f"cannot write: {error}") from error
+
+
+def report_all(paths: Sequence[Path], found: Sequence[Judged], options: CheckOptions) -> ExitStatus:
     """Write and print what was found of each path; returns how the check ends."""
+    as_json = options.as_json
+    write_files(found, options)
     if len(found) == 1 and found[0].unreadable is not None:
         raise click.UsageError(found[0].unreadable)
-    if out is not None:
-        write_tables(out, [one.as_json() for one in found])
     if len(found) == 1:
         return tell(found[0], as_json=as_json)
     if as_json:

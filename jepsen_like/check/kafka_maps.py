@@ -46,12 +46,20 @@ def kafka_operations(events: Iterable[Event], path: Path, names: Names) -> Itera
             yield from _of_records(events, names)
         else:
             reader = _Workload(names)
-            for attempt in attempts(events, path, {**LISTS, **TAKES, **NOTHING}, "workload for Kafka"):
+            for attempt in attempts(_of_clients(events), path, {**LISTS, **TAKES, **NOTHING}, "workload for Kafka"):
                 yield from reader(attempt)
     except BadOperation as error:
         raise UnreadableHistory(path, str(error)) from error
     except RecursionError as error:
         raise UnreadableHistory(path, TOO_DEEP) from error
+
+
+def _of_clients(events: Iterable[Event]) -> Iterator[Event]:
+    for event in events:
+        if not {"f", "process"} <= set(event.fields):
+            kinds = ", ".join(SAID)
+            raise BadOperation(event.place, f"neither an operation with f and process, nor a type of {kinds}")
+        yield event
 
 
 # -------------------------------------------------------------------- Jepsen's workload

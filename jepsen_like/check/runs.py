@@ -15,6 +15,7 @@ import attrs
 from jepsen_like.check.inputs import as_run, maps_in
 from jepsen_like.check.jepsen_maps import Names
 from jepsen_like.check.map_files import STDIN
+from jepsen_like.check.nemesis_maps import faults_in
 from jepsen_like.check.summary import summary
 from jepsen_like.checker.allowance import Allowance
 from jepsen_like.checker.checking import HISTORY, check_run
@@ -33,6 +34,8 @@ from jepsen_like.record.recorded import Recorded, read_recorded
 RESULTS: Final = "results.json"
 SMALL_ROWS_MAX: Final = LIMITS.task
 """A run with more rows than one task may hold is divided."""
+DRAWN_ROWS_MAX: Final = 1 << 25
+"""The load over time is drawn of histories of no more rows than this, in memory."""
 MAP_BYTES: Final = 40
 """About what an operation map takes in a file."""
 COMPARED: Final = (
@@ -75,6 +78,8 @@ class Judged:
     """As `Verdict.as_json` has it, with objects and values as they were given."""
     figures: Mapping[str, Any] = {}
     """As `Measured.as_json` has them, and `rpo`."""
+    series: Mapping[str, Any] = {}
+    """The load over time, for a page; empty if none is drawn."""
     summary: tuple[str, ...] = ()
     """The findings in lines for people."""
     differs: tuple[str, ...] = ()
@@ -111,33 +116,50 @@ class RunTask:
     engine: Engine
     """The engine that the verdict names, which is the caller's."""
     rows: int
+    draws: bool = False
 
     def execute(self) -> Judged:
         """See `Task`."""
-        return judge(self.path, self.model, self.engine, LocalEngine())
+        return judge(self.path, self.model, self.engine, LocalEngine(), draws=self.draws)
 
 
-def judge_all(paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner) -> Iterator[Judged]:
-    """Returns what is found of each path, in order. `model` is that of all; None: each run's own."""
+def judge_all(
+    paths: Sequence[Path], model: AnyModel | None, engine: Engine, worker: TaskRunner, *, draws: bool = False
+) -> Iterator[Judged]:
+    """Returns what is found of each path, in order. `model` is that of all; None: each run's own. `draws`: for a page of each."""
     sizes = [rows_about(path) for path in paths]
     tasks = [
-        RunTask(path, model, engine, rows) for path, rows in zip(paths, sizes, strict=True) if rows <= SMALL_ROWS_MAX
+        RunTask(path, model, engine, rows, draws)
+        for path, rows in zip(paths, sizes, strict=True)
+        if rows <= SMALL_ROWS_MAX
     ]
     small = iter(worker.run(tasks))
     for path, rows in zip(paths, sizes, strict=True):
-        yield next(small) if rows <= SMALL_ROWS_MAX else judge(path, model, engine, worker)
+        yield next(small) if rows <= SMALL_ROWS_MAX else judge(path, model, engine, worker, draws=draws)
 
 
-def judge(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner, *, measures: bool = True) -> Judged:
-    """Check one path, and find its figures if it `measures`."""
-    names = Names()
+def judge(
+    path: Path,
+    model: AnyModel | None,
+    engine: Engine,
+    worker: TaskRunner,
+    *,
+    measures: bool = True,
+    draws: bool = False,
+) -> Judged:
+    """Check one path, and find its figures if it `measures`, and its load over time if it `draws`."""
+    names, series, measures = Names(), dict[str, Any](), measures or draws
     try:
         run = read_recorded(run_of(path))
+        if draws and not run.faults and (maps := _maps_at(path)) is not None:
+            run = attrs.evolve(run, faults=faults_in(maps))
         model = model or model_of(path)
         with as_run(path, model, names, alone=worker.alone) as directory:
             allowances = allowances_at(directory, path)
             verdict = check_run(directory, model, engine, worker=worker, allowances=allowances)
             found = figures_of(directory, run, worker) if measures else {}
+            if draws and HistoryReader.open(directory / HISTORY).rows() <= DRAWN_ROWS_MAX:
+                series = Attempts.read(directory / HISTORY).series()
     except UnreadableHistory as error:
         return Judged(path=str(path), unreadable=str(error))
     told = names.in_json(verdict.as_json())
@@ -149,10 +171,18 @@ def judge(path: Path, model: AnyModel | None, engine: Engine, worker: TaskRunner
         test=run.test,
         verdict=told,
         figures=figures,
+        series=series,
         summary=tuple(names.in_words(line) for line in summary(verdict)),
         differs=differs,
         beyond=beyond,
     )
+
+
+def _maps_at(path: Path) -> Path | None:
+    """Returns the file of maps at a path, if it is one; None for stdin, which can be read once only."""
+    if path == STDIN or path.suffix == ".parquet":
+        return None
+    return maps_in(path) if path.is_dir() else path
 
 
 def allowances_at(directory: Path, path: Path | str, began_ns: int | None = None) -> tuple[Allowance, ...]:

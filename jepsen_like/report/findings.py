@@ -18,6 +18,8 @@ from jepsen_like.record.results import CheckResult, RunResults, count
 FINAL_LOG = -1
 """The process number of what is no client's operation: what a node held at the end."""
 LOST = "lost"
+VALUES_MAX = 8
+"""Values of an operation that a picture shows."""
 
 
 @attrs.define
@@ -163,11 +165,13 @@ class ShownOp:
     node: int | None
     t_inv_s: float
     t_ret_s: float | None
-    a: int | None = None
-    b: int | None = None
-    seen: int | None = None
+    a: int | str | None = None
+    b: int | str | None = None
+    seen: int | str | None = None
     offset: int | None = None
     epoch: int | None = None
+    words: str = ""
+    """The operation in words, where its fields do not tell it."""
 
 
 @attrs.frozen
@@ -378,6 +382,13 @@ def whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
+def words_of(op: Mapping[str, Any]) -> str:
+    """Returns an operation with several values, or of a model of its own, in words; nothing for any other."""
+    if "call" in op:
+        return str(op["call"])
+    return f"{op['f']} [{' '.join(map(str, op['values'][:VALUES_MAX]))}]" if "values" in op else ""
+
+
 def fault_of(row: Mapping[str, Any], rto: Mapping[str, Any], seen: Mapping[str, Any]) -> ShownFault:
     """One fault from its row in the results, its recovery time and its row in the nemesis' diary."""
     observed = seen.get("observed") or {}
@@ -405,7 +416,9 @@ def violation_of(row: Mapping[str, Any]) -> ShownViolation:
             type=str(op["type"]),
             t_inv_s=float(op["t_inv_s"]),
             t_ret_s=None if op["type"] == "info" else number(op.get("t_ret_s")),
-            **{name: whole(op.get(name)) for name in ("process", "node", "a", "b", "seen", "offset", "epoch")},
+            **{name: whole(op.get(name)) for name in ("process", "node", "offset", "epoch")},
+            **{name: op.get(name) for name in ("a", "b", "seen")},
+            words=words_of(op),
         )
         for op in row.get("ops") or ()
     )

@@ -20,6 +20,7 @@ from jepsen_like.nemesis.table import KINDS
 from jepsen_like.record.results import LongestTurn, RecoveryTimes, RunResults, count
 from jepsen_like.record.words import allowed_loss, available, things
 from jepsen_like.report.canvas import round_off, seconds
+from jepsen_like.report.check_words import CHECKS_IN_WORDS
 from jepsen_like.report.copies import copies_picture
 from jepsen_like.report.findings import LOST, RunFindings, ShownCheck, ShownFault, ShownViolation, read_findings
 from jepsen_like.report.overview import loss_class, overview, readings, tone
@@ -32,67 +33,6 @@ VIOLATIONS_MAX = 40
 """More would bury the first one; all of them are in results.json."""
 EXAMPLES_MAX = 50
 OBSERVED_MAX = 2
-CHECKS_IN_WORDS: Mapping[str, str] = {
-    "linearizable": "one order of all operations explains what each of them saw",
-    "lost": "what was acknowledged or read is in the final logs",
-    "duplicated": "what was appended once is there once",
-    "phantom": "nothing is there that no client wrote",
-    "aborted_read": "nothing is seen that was refused for certain",
-    "divergent_offset": "one place of the log holds one value, on every node",
-    "order": "what began after another had ended comes after it",
-    "stale": "no client reads an older state after a newer one",
-    "lost_update": "no two compare-and-sets replace the same value",
-    "gap": "the log is as long as its appends explain",
-    "torn": "the records of one append stand together, and nothing sees half of them",
-    "epoch": "each record has one epoch, and epochs never fall along a log",
-    "replicas": "all replicas of a partition are the same in the end, and what a consumer reads there",
-    "nonmonotonic_poll": "no consumer gets a record again while it holds a partition",
-    "skipped_poll": "no consumer and no group passes over a record that is there",
-    "send_order": "a producer's messages to a partition stand in the order in which they were sent",
-    "commit_regress": "no group goes back behind an offset that it has committed",
-    "dirty_read": "no record of an open transaction is read as committed",
-    "fenced": "a producer whose transactional id another one took writes and commits nothing",
-    "stable_end": "the end up to which transactions are decided never goes back",
-    "resurrected": "no older record of a key is there without the newer ones",
-    "deletion_gone": "a deletion stays as long as the topic promises",
-    "compacted_early": "no record leaves by compaction before its time",
-    "lag": "nothing of the old primary that lies behind the fence of its link was copied",
-    "foreign": "no record of the old primary reaches the new one after the switch",
-    "late_write": "the old primary acknowledges nothing after the switch",
-    "translation": "a group goes on where it was, by the records of the new primary",
-    "two_owners": "a partition belongs to one member of a group at a time",
-    "undelivered": "every message that is there was given to each group",
-    "commit_ahead": "no group's position lay behind a message that no member had been given",
-    "key_order": "the messages of a key are given in the order in which they were sent",
-    "precommitted_read": "no transaction polls what it sends itself",
-    "internal_poll_skip": "one transaction polls record after record",
-    "internal_nonmonotonic_poll": "one transaction polls no record again",
-    "internal_send_skip": "what one transaction sends stands together, which Kafka does not promise",
-    "internal_send_order": "what one transaction sends stands in this order",
-    "internal": "a transaction sees what it wrote, and what it has read stays as it was",
-    "intermediate_read": "nothing is seen that its own transaction replaced",
-    "incompatible_order": "of two reads of a list one is the beginning of the other",
-    "dirty_update": "nothing stands behind what a refused transaction wrote",
-    "cyclic_versions": "the versions of a register have an order",
-    "g0": "no writes of transactions follow each other in a circle",
-    "g1c": "no transactions read each other's writes in a circle",
-    "g_single": "no transaction saw one part of another and missed the rest",
-    "g_nonadjacent": "transactions fit into an order of snapshots",
-    "g2": "transactions fit into one order",
-    **dict.fromkeys(
-        ("g0_process", "g1c_process", "g_single_process", "g_nonadjacent_process", "g2_process"),
-        "the same, with the order of each process kept",
-    ),
-    **dict.fromkeys(
-        ("g0_realtime", "g1c_realtime", "g_single_realtime", "g_nonadjacent_realtime", "g2_realtime"),
-        "the same, with what had ended before what began later",
-    ),
-    "nodes": "no node ended by itself",
-    "answers": "every answer made sense",
-    "recovered": "the healed cluster agreed, took a write and answered again",
-    "evidence": "the faults took effect, and the history holds every attempt",
-}
-"""The meaning of each check that holds."""
 SUMMARY = "linearizable"
 """The check that sums up the others: named in the banner only when no closer one is."""
 SOFTENED = ("lost", SUMMARY)

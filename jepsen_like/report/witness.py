@@ -97,14 +97,18 @@ def who_and_when(op: ShownOp) -> str:
     return f"{who}{where} at {op.t_inv_s:.3f} s{took}"
 
 
-def value(number: int | None) -> str:
+def value(number: int | str | None) -> str:
     """A value id as text."""
     return "?" if number is None else "nothing" if number == NOTHING else str(number)
 
 
 def call(op: ShownOp) -> str:
     """Returns what was asked."""
+    if op.words:
+        return op.words
     match op.f:
+        case "send" | "enqueue" | "add":
+            return f"{op.f} {value(op.a)}"
         case "append" | "write":
             return f"{op.f} {value(op.a)}"
         case "cas":
@@ -119,12 +123,16 @@ def answer(op: ShownOp) -> str:
     """Returns what came back."""
     if op.type != "ok":
         return OUTCOME.get(op.type, op.type)
+    if op.words:
+        return ""
     term = "" if op.epoch is None or op.epoch < 0 else f", term {op.epoch}"
     match op.f:
         case "append":
             return f"→ offset {value(op.offset)}{term}"
         case "read":
             return f"→ {'holds' if op.process == NOTHING else 'saw'} {value(op.a)}{term}"
+        case "poll" | "dequeue":
+            return f"→ got {value(op.a)}{f' at offset {op.offset}' if op.offset not in (None, NOTHING) else ''}"
         case "tail":
             return f"→ the end is {value(op.offset)}"
         case "cas":
