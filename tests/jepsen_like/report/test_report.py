@@ -17,9 +17,9 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.report import render_report
 from jepsen_like.report.canvas import Scale, round_off, seconds, ticks
+from jepsen_like.report.check_words import CHECKS_IN_WORDS
 from jepsen_like.report.findings import Series, ShownOp, UnreadableRun, read_findings
 from jepsen_like.report.overview import overview
-from jepsen_like.report.page import CHECKS_IN_WORDS
 from jepsen_like.report.witness import axis_places, witness
 from tests.jepsen_like.report.made_up_runs import VIOLATIONS, change_results, made_up_run, op, violated_run, write
 
