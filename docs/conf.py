@@ -32,6 +32,7 @@ CONTENTS = {
         "docs/mirror",
         "docs/rehearsals",
         "docs/real",
+        "docs/your-cluster",
         "docs/systems",
     ],
     "Understand it": [

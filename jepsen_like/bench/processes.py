@@ -37,7 +37,7 @@ class BenchProcess:
     def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        self._command = list(command)
+        self.command = list(command)
         self._environment = {**os.environ, **(environment or {})}
         self._popen: subprocess.Popen[bytes] | None = None
 
@@ -45,7 +45,7 @@ class BenchProcess:
         """Start it, with a process group of its own: Ctrl-C reaches the measurement alone."""
         with (self.directory / "output.log").open("ab") as output:
             self._popen = subprocess.Popen(
-                self._command,
+                self.command,
                 stdin=subprocess.PIPE if self.answers else subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self.answers else output,
                 stderr=output,
@@ -65,7 +65,7 @@ class BenchProcess:
         """Raises `DidNotAnswer` if the process has ended."""
         if self._popen is not None and self._popen.poll() is not None:
             lines = (self.directory / "output.log").read_text(errors="replace").splitlines()
-            name = Path(self._command[0]).name
+            name = Path(self.command[0]).name
             raise DidNotAnswer(f"{name} ended with {self._popen.returncode}: {' '.join(lines[-1:])}")
 
     def kill(self) -> None:

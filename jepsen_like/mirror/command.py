@@ -16,7 +16,8 @@ from jepsen_like.mirror.ends import MirrorEnded, Why
 from jepsen_like.mirror.plan import DivergedTail, LinkEnd, MirrorPlan, Tell
 from jepsen_like.mirror.switching import NotSwitched, PerhapsSwitched, Switched, SwitchPlan, row_of_end
 from jepsen_like.operate.access import OPEN, BrokerAccess, UnusableAccess, access_of
-from jepsen_like.operate.options import AddressesType, Option, Printer, json_option, run, text_of_cluster
+from jepsen_like.operate.addresses import AddressesType, text_of_cluster
+from jepsen_like.operate.options import Option, Printer, json_option, run
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.operate.tables import json_line
 from jepsen_like.port.wires import Address

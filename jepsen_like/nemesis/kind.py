@@ -12,7 +12,7 @@ import abc
 import enum
 import random
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import attrs
 import trio
@@ -26,6 +26,11 @@ from jepsen_like.port.wires import Network
 DrawnAs = Literal["down", "paused", "cut"]
 Seen = dict[str, str]
 """The effects of an act, in words."""
+
+
+TAKES_PART: Final = "takes part"
+TAKES_NO_PART: Final = "takes no part: "
+"""Begins what was seen over the network of a process that a fault holds."""
 
 
 class Reach(enum.Enum):

@@ -24,7 +24,7 @@ import trio
 
 from jepsen_like.cluster.cluster import Cluster
 from jepsen_like.nemesis.budget import DamageBudget
-from jepsen_like.nemesis.kind import Kinds, NemesisKind, Seen, Withheld, look_at
+from jepsen_like.nemesis.kind import TAKES_NO_PART, Kinds, NemesisKind, Seen, Withheld, look_at
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.nemesis.targets import Lane, ResolvedTarget
@@ -72,6 +72,11 @@ class FaultRecord:
     def copies(self) -> int:
         """See `FaultSeen`: it is known where whole zones are hit."""
         return copies_seen(self.observed)
+
+    @property
+    def by_hook(self) -> bool:
+        """True if commands of the cluster's owner did it, so that the network alone showed it."""
+        return any(text.startswith(TAKES_NO_PART) for text in self.observed.values())
 
     def row(self) -> dict[str, Any]:
         """As one row of `nemesis.jsonl`."""

@@ -11,7 +11,7 @@ from typing import ClassVar, Final, Protocol, Self
 import attrs
 
 from jepsen_like.operate.access import OPEN, BrokerAccess
-from jepsen_like.operate.options import text_of_cluster
+from jepsen_like.operate.addresses import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone
 from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row

@@ -15,15 +15,8 @@ import click
 import trio
 
 from jepsen_like.cli import ExitStatus
-from jepsen_like.operate.options import (
-    Printer,
-    cluster_option,
-    json_option,
-    run,
-    text_of_cluster,
-    tls_options,
-    within_option,
-)
+from jepsen_like.operate.addresses import text_of_cluster
+from jepsen_like.operate.options import Printer, cluster_option, json_option, run, tls_options, within_option
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.operate.tables import Row, record_fields
 from jepsen_like.port.wires import Address, text_of

@@ -1,7 +1,7 @@
 """Options that the operator's commands share, and how they print."""
 
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -10,8 +10,8 @@ import click
 import trio
 
 from jepsen_like.operate.access import UnusableAccess, access_of
+from jepsen_like.operate.addresses import AddressesType
 from jepsen_like.operate.tables import Row, json_line, table_lines
-from jepsen_like.port.wires import Address, text_of
 from raft.net.certificates import TlsFiles, UnusableFiles
 
 WITHIN_S: Final = 10.0
@@ -19,26 +19,6 @@ BROKERS: Final = "Brokers of a Kafka cluster or name servers of a RocketMQ one; 
 T = TypeVar("T")
 Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 """The decorator that `click.option` returns."""
-
-
-class AddressesType(click.ParamType[tuple[Address, ...]]):
-    """`HOST:PORT,...`."""
-
-    name = "HOST:PORT,..."
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Address, ...]:
-        """Returns the addresses, each once, in their order."""
-        if isinstance(value, tuple):
-            return value
-        found: dict[Address, None] = {}
-        for word in filter(None, (each.strip() for each in str(value).replace(";", ",").split(","))):
-            host, colon, port = word.rpartition(":")
-            if not (colon and host and port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-                self.fail(f"{word!r} is not of the form HOST:PORT", param, ctx)
-            found[host.strip("[]"), int(port)] = None
-        if not found:
-            self.fail("it names no address", param, ctx)
-        return tuple(found)
 
 
 def cluster_option(help_text: str) -> Option:
@@ -98,11 +78,6 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file of client properties: Kafka's sasl.* and ssl.*, or RocketMQ's accessKey and secretKey.",
     )(tls_options(with_access))
-
-
-def text_of_cluster(addresses: Iterable[Address]) -> str:
-    """Returns addresses as `--cluster` takes them."""
-    return ",".join(map(text_of, addresses))
 
 
 @attrs.define

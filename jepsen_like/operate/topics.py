@@ -9,6 +9,7 @@ import trio
 
 from jepsen_like.cli import ExitStatus
 from jepsen_like.operate.access import BrokerAccess
+from jepsen_like.operate.addresses import text_of_cluster
 from jepsen_like.operate.administration import Administration, TopicPlan, open_administration
 from jepsen_like.operate.options import (
     BROKERS,
@@ -17,7 +18,6 @@ from jepsen_like.operate.options import (
     cluster_option,
     json_option,
     run,
-    text_of_cluster,
     within_option,
 )
 from jepsen_like.operate.outcomes import PerhapsDone

@@ -96,6 +96,16 @@ class SecretSteps(Protocol):
         """Have only the one accepted by which processes prove themselves."""
 
 
+@attrs.frozen(kw_only=True)
+class RunningCluster:
+    """A cluster that runs already, and belongs to others."""
+
+    servers: tuple[Address, ...]
+    """The addresses to begin with; one that answers will do."""
+    properties: Path | None = None
+    """A file of client properties: who asks, and how connections are secured."""
+
+
 @attrs.frozen
 class Access:
     """The way into a cluster for the clients of the harness."""
@@ -107,6 +117,8 @@ class Access:
     """A client's files, where the cluster speaks TLS."""
     further: Mapping[str, Mapping[int, Address]] = {}
     """The addresses of the further ports of each member by name, past the faults."""
+    target: RunningCluster | None = None
+    """The cluster of others that is tested, if it is one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -205,6 +217,14 @@ class Control(abc.ABC):
     async def successor(self, node: int) -> int | None:
         """Returns whom an operator would let lead in place of this node: the one that holds the most; None without any, or elections."""
         return None
+
+    async def absence(self, node: int) -> str | None:
+        """Returns how a process is seen, over the network alone, to take no part; None if it does, or that is not looked at."""
+        return None
+
+    async def clear(self) -> None:
+        """After a run on another owner's cluster: remove what `prepare` made. Raises `NotServing` if it is still there."""
+        return
 
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""
@@ -332,6 +352,8 @@ class System(abc.ABC):
     """Names in the data directory that lie on another disk than the data, so that `wipe` leaves them."""
     scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
     """The scenarios that `quorumlog scenario` shows of it."""
+    recovers_in_s: ClassVar[float] = 0.0
+    """The time that it may take to serve again after a fault, beyond that which each kind of fault is given."""
     clients_need_secret: ClassVar[bool] = False
     """True if the secret of the cluster admits its clients as well as its processes."""
 
@@ -345,6 +367,10 @@ class System(abc.ABC):
         `addresses` are those of the members that hold no data, if there are any: the entrances of the cluster; else all.
         """
         return "nodes=" + ",".join(text_of(address) for _, address in sorted(addresses.items()))
+
+    async def find_members(self, target: RunningCluster) -> Mapping[int, Address]:
+        """Returns the processes of a cluster that runs already, by id. Raises `NotServing`; `WrongMode` for a wrong file."""
+        raise WrongMode(f"{self.name} has no --target")
 
     @abc.abstractmethod
     def configure(self, words: Sequence[str], replication: str) -> Mode:

@@ -15,6 +15,9 @@ SYSTEMS: Final[dict[str, str]] = {
     "etcd": "jepsen_like.systems.etcd.system:EtcdSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
+TARGETS: Final[dict[str, str]] = {"target-kafka": "jepsen_like.systems.kafka_target.system:KafkaTarget"}
+"""The same of clusters that others run, which `--target` takes without the first word."""
+TARGET_BEGINS: Final = "target-"
 GROUP: Final = "quorumlog.systems"
 """The entry points by which an installed package adds systems; a name above comes first."""
 
@@ -26,7 +29,9 @@ def system_names() -> tuple[str, ...]:
 
 def system_named(name: str) -> System:
     """Returns the adapter of a system. Raises `KeyError` for a name that is not registered."""
-    place = SYSTEMS.get(name) or {point.name: point.value for point in entry_points(group=GROUP)}[name]
+    place = (
+        SYSTEMS.get(name) or TARGETS.get(name) or {point.name: point.value for point in entry_points(group=GROUP)}[name]
+    )
     module, _, attribute = place.partition(":")
     made = getattr(importlib.import_module(module), attribute)()
     assert isinstance(made, System)

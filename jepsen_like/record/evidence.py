@@ -12,6 +12,7 @@ invalid, because it is about the harness and not the system: a doubt leaves the 
 - What a fault broke is whole again after its end, as seen from outside: the process runs, every way carried a question and
   its answer, clocks are right, disks work. And once nothing is broken any more, service comes back within the time that
   the kind of fault is given (`NemesisKind.serves_within_s`).
+- A fault by a command of the cluster's owner held once the network showed that the process took no part.
 - The history holds as many operations of each outcome as were counted when they ended. A process does one thing at a
   time, nothing after an unknown outcome, and ends nothing before it began.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from jepsen_like.history.ops import Outcome
 from jepsen_like.nemesis.contents import CONTENT_KINDS, TOUCHED
 from jepsen_like.nemesis.keys import ADDED, DROPPED, Rotate
+from jepsen_like.nemesis.kind import TAKES_NO_PART, TAKES_PART
 from jepsen_like.nemesis.links import LinkKind
 from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
@@ -36,7 +38,7 @@ from jepsen_like.record.attempts import Attempts
 from jepsen_like.record.recovery_time import Writes, recovery, unbroken_s
 from jepsen_like.record.results import CheckResult
 
-GONE = re.compile(r"^pid \d+ dead$")
+DEAD = re.compile(r"^pid \d+ dead$")
 POWERLESS = re.compile(r"^pid \d+ dead, its files held [\d,]+ bytes$")
 GONE_FIRST = re.compile(r"^pid \d+ dead\b")
 TOUCHED_INDEED = re.compile(r"^n\d+ seen from outside: (gone|changed)\b")
@@ -44,8 +46,8 @@ STOPPED = re.compile(r"^pid \d+ state T$")
 NOTHING_PASSED = re.compile(r"^cut .*: 0 bytes passed\b(?!.*\bswallowed\b)")
 """And nothing was lost: what a cut holds back goes through after its end."""
 RUNS = re.compile(r"^pid \d+ state [RSDI]\b")
-STRUCK = re.compile(r"\bpid \d+ (dead|state T)$")
-"""A node that does not answer because another fault holds it: one that runs would have answered."""
+STRUCK = re.compile(r"\bpid \d+ (dead|state T)$|\bit has not started yet; pid \d+ state \w$")
+"""A node that does not answer because another fault holds it, or ended a moment ago: one that serves would have answered."""
 CARRIED = re.compile(r"^carried ")
 WALL_OFF = re.compile(r"told the wall time ([+-][\d.]+) s off")
 RATE_TOLD = re.compile(r"told a time ([\d.]+) times as fast")
@@ -54,8 +56,8 @@ RATE_OFF_MAX = 0.1
 """The most that a healed clock may be off by what was read of it: the readings are those of a process that goes on meanwhile."""
 COUNTED = re.compile(r"healed: .*: ([\d,]+)$")
 PROCESS_PROOFS: Mapping[str, tuple[re.Pattern[str], str]] = {
-    "kill": (GONE, "gone"),
-    "restart": (GONE, "gone"),
+    "kill": (DEAD, "gone"),
+    "restart": (DEAD, "gone"),
     "pause": (STOPPED, "stopped"),
     **dict.fromkeys(("power", "zone-down"), (POWERLESS, "gone with its power")),
 }
@@ -119,7 +121,14 @@ def _leaders_at(t_ns: int, roles: Sequence[RoleSeen], scopes: Sequence[str]) -> 
 
 
 def _of(fault: FaultRecord, roles: Sequence[RoleSeen], nodes: Sequence[int]) -> list[str]:
-    if fault.kind in PROCESS_PROOFS:
+    if fault.by_hook:
+        seen = {node: fault.observed.get(str(node), NOTHING_SEEN) for node in fault.nodes}
+        doubts = [
+            f"n{node} took part all the time: {text}"
+            for node, text in seen.items()
+            if not text.startswith(TAKES_NO_PART)
+        ]
+    elif fault.kind in PROCESS_PROOFS:
         doubts = _of_processes(fault)
         doubts += [doubt for doubt in _of_links(fault, "half-open") if fault.links]
     elif fault.kind in CONTENT_KINDS:
@@ -218,7 +227,8 @@ def _not_undone(fault: FaultRecord, faults: Sequence[FaultRecord]) -> list[str]:
     doubts = []
     for node in map(str, fault.nodes):
         text = fault.healed.get(node, NOTHING_SEEN)
-        if not RUNS.match(text) and not (node in held and STRUCK.search(text)):
+        is_back = text == TAKES_PART if fault.by_hook else RUNS.match(text)
+        if not is_back and not (node in held and (fault.by_hook or STRUCK.search(text))):
             doubts.append(f"n{node} does not run after its end: {text}")
         for what in ("clock", "disk"):
             text = fault.healed.get(f"{what} of {node}", "")
@@ -247,7 +257,7 @@ def _overlap(one: FaultRecord, other: FaultRecord) -> bool:
     return one.begun_ns <= other.ended_ns and other.begun_ns <= one.ended_ns
 
 
-def of_service(faults: Sequence[FaultRecord], writes: Writes) -> list[str]:
+def of_service(faults: Sequence[FaultRecord], writes: Writes, grace_s: float = 0.0) -> list[str]:
     """Doubts about service that stayed away while nothing was broken: the harness may have mended less than it recorded."""
     pace_s = float(np.median(np.diff(writes.t_ret))) / 1e9 if len(writes.t_ret) > 1 else 0.0
     doubts = []
@@ -256,7 +266,7 @@ def of_service(faults: Sequence[FaultRecord], writes: Writes) -> list[str]:
         if fault.kind not in KINDS or first_s is None:
             continue  # one that nothing recovered from is counted as such
         away_s = unbroken_s(fault.begun_ns, fault.begun_ns + round(first_s * 1e9), faults)
-        bound_s = KINDS[fault.kind].serves_within_s + PACES * pace_s
+        bound_s = KINDS[fault.kind].serves_within_s + grace_s + PACES * pace_s
         if away_s > bound_s:
             doubts.append(
                 f"fault {fault.id} ({fault.kind} {fault.target}): no write was acknowledged for {first_s:.1f} s, "

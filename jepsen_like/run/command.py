@@ -22,6 +22,7 @@ from typing import Any
 import attrs
 import click
 import trio
+from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
@@ -41,6 +42,7 @@ from jepsen_like.nemesis.kind import Here
 from jepsen_like.nemesis.schedule import needed_s
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.port.port import Mode, NotServing, System, WrongMode
+from jepsen_like.port.registry import TARGET_BEGINS
 from jepsen_like.port.wires import Network
 from jepsen_like.port.zones import OUTSIDE, Placement, ZonePlan
 from jepsen_like.progress import RunProgress
@@ -69,6 +71,7 @@ from jepsen_like.run.options import (
     zones_fit,
 )
 from jepsen_like.run.results import Observed, build_results
+from jepsen_like.run.target import TargetPlan, choose_hooked, target_options
 
 DURATION_S = 30.0
 QUICK_DURATION_S = 10.0
@@ -96,6 +99,7 @@ def engine_for(*, quick: bool) -> Engine:
 
 @click.command()
 @system_option("What to run")
+@target_options
 @click.option(
     "--replication",
     default=None,
@@ -157,6 +161,7 @@ def engine_for(*, quick: bool) -> Engine:
 def run(
     *,
     system: System,
+    target: TargetPlan | None,
     replication: str | None,
     nodes: int,
     duration: float | None,
@@ -178,11 +183,19 @@ def run(
     Exit status 0 if every promise was kept, 1 if one was broken, 3 if the check could not decide.
     """
     here = Here(nodes, Network(network), zones.count)
+    are_given = click.get_current_context().get_parameter_source("kinds") is not ParameterSource.DEFAULT
+    if target is not None and (tls or zones.count or here.network is not Network.PROXIES):
+        raise click.UsageError("--target takes a cluster as it is: leave out --tls, --zones and --network")
     if (lack := system.lacking()) is not None:
         raise EnvironmentMissing(lack)
-    kinds = choose(kinds, here, system.refused)
+    if target is None:
+        kinds = choose(kinds, here, system.refused)
+    else:
+        kinds = choose_hooked(kinds, target, are_given=are_given)
+        nodes = count_members(system, target)
     plan = RunPlan(
         system=system.name,
+        target=target,
         replication=one_of("--replication", replication, system.replications),
         nodes=nodes,
         duration_s=duration if duration is not None else default_duration_s(len(kinds), quick=quick),
@@ -203,6 +216,16 @@ def run(
     directory = new_run_directory(out, plan.seed)
     results = execute_run(plan, mode, directory, command, engine)
     return print_summary(results, directory / REPORT, command, as_json=as_json)
+
+
+def count_members(system: System, target: TargetPlan) -> int:
+    """Returns the number of processes of a cluster that runs. Raises `EnvironmentMissing` if none answers."""
+    try:
+        return len(trio.run(system.find_members, target.target))
+    except WrongMode as error:
+        raise click.UsageError(str(error)) from error
+    except NotServing as error:
+        raise EnvironmentMissing(str(error)) from error
 
 
 def execute_run(
@@ -287,7 +310,10 @@ def allow_descriptors(plan: RunPlan) -> None:
 
 def reproduction(plan: RunPlan, *, quick: bool) -> str:
     """The command that runs the same again."""
-    words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
+    if plan.target is None:
+        words = ["quorumlog", "run", "--system", plan.system, "--nodes", str(plan.nodes)]
+    else:
+        words = ["quorumlog", "run", "--target", plan.system.removeprefix(TARGET_BEGINS), *plan.target.words()]
     words += ["--replication", plan.replication] if plan.replication != plan.of_system().replications[0] else []
     words += ["--duration", f"{plan.duration_s:g}", "--nemesis", ",".join(plan.kinds) or NO_NEMESIS]
     words += ["--network", plan.network.value] if plan.network is not Network.PROXIES else []
@@ -371,6 +397,7 @@ def description(plan: RunPlan, mode: Mode, command: str) -> dict[str, Any]:
         "nemesis": list(plan.kinds),
         "network": plan.network.value,
         "tls": plan.tls,
+        **({"target": plan.target.as_json()} if plan.target is not None else {}),
         **({"zones": zones.as_json()} if (zones := plan.settle_zones(mode)).names else {}),
         "workload": plan.workload,
         "settings": dict(mode.settings),

@@ -6,6 +6,7 @@ checked; a second one stops at once. Whatever happens, no node outlives the run.
 
 import signal
 import time
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import attrs
@@ -16,10 +17,12 @@ from jepsen_like.checker.verdict import Model
 from jepsen_like.cli import first_cause
 from jepsen_like.cluster.cluster import Cluster, open_cluster, zones_of
 from jepsen_like.cluster.machine import Need
+from jepsen_like.cluster.target import open_target
 from jepsen_like.history.files import DumpWriter, HistoryWriter
+from jepsen_like.nemesis.kind import Kinds
 from jepsen_like.nemesis.nemesis import Nemesis
 from jepsen_like.nemesis.schedule import Fault, schedule
-from jepsen_like.nemesis.table import kinds_named
+from jepsen_like.nemesis.table import KINDS, kinds_named
 from jepsen_like.port.port import Mode, NotServing, System
 from jepsen_like.port.registry import system_named
 from jepsen_like.port.wires import Network
@@ -28,6 +31,7 @@ from jepsen_like.progress import RunProgress
 from jepsen_like.record.attempts import percentiles
 from jepsen_like.run.display import FaultNewsLines, show
 from jepsen_like.run.results import Expected, Observed
+from jepsen_like.run.target import TargetPlan
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
@@ -60,10 +64,19 @@ class RunPlan:
     seed: int
     planned: tuple[Fault, ...] | None = None
     """The faults themselves, of these kinds; None: they are drawn from the seed."""
+    target: TargetPlan | None = None
+    """The cluster of others; None: one of our own is started."""
 
     def faults(self) -> tuple[Fault, ...]:
         """Returns what is broken when. Raises `ValueError` if the time is too short for all kinds."""
-        return schedule(self.seed, kinds_named(self.kinds), self.duration_s) if self.planned is None else self.planned
+        if self.planned is not None:
+            return self.planned
+        return schedule(self.seed, tuple(self.kinds_of_faults().values()), self.duration_s)
+
+    def kinds_of_faults(self) -> Kinds:
+        """Returns the kinds by name, as this run does them."""
+        kinds = kinds_named(self.kinds) if self.target is None else self.target.kinds(self.kinds)
+        return {kind.name: kind for kind in kinds}
 
     @property
     def cluster_id(self) -> str:
@@ -116,19 +129,7 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
     async with trio.open_nursery() as nursery:
         await nursery.start(interrupted.watch)
         progress.phase("starting")
-        needs = frozenset[Need]().union(*(kind.needs for kind in kinds_named(plan.kinds)))
-        async with open_cluster(
-            directory / "nodes",
-            plan.of_system(),
-            plan.mode(),
-            nodes=plan.nodes,
-            cluster_id=plan.cluster_id,
-            needs=needs,
-            network=plan.network,
-            seed=plan.seed,
-            tls=plan.tls,
-            zones=plan.zones,
-        ) as cluster:
+        async with _open(plan, directory / "nodes", progress) as cluster:
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
@@ -147,6 +148,30 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
     return attrs.evolve(observed, unasked_ends=tuple(cluster.unasked_ends), roles=roles)
 
 
+def _open(plan: RunPlan, nodes: Path, progress: RunProgress) -> AbstractAsyncContextManager[Cluster]:
+    if plan.target is not None:
+        return open_target(
+            nodes,
+            plan.of_system(),
+            plan.mode(),
+            plan.target.target,
+            cluster_id=plan.cluster_id,
+            report=lambda line: progress.event(line, topic="cluster"),
+        )
+    return open_cluster(
+        nodes,
+        plan.of_system(),
+        plan.mode(),
+        nodes=plan.nodes,
+        cluster_id=plan.cluster_id,
+        needs=frozenset[Need]().union(*(kind.needs for kind in kinds_named(plan.kinds))),
+        network=plan.network,
+        seed=plan.seed,
+        tls=plan.tls,
+        zones=plan.zones,
+    )
+
+
 async def _break_it(
     plan: RunPlan, directory: Path, cluster: Cluster, progress: RunProgress, interrupted: _Interrupted
 ) -> Observed:
@@ -162,7 +187,9 @@ async def _break_it(
             LoadPlan(concurrency=plan.concurrency, rate=plan.rate, seed=plan.seed),
         )
         news = FaultNewsLines(progress, cluster)
-        nemesis = Nemesis(cluster, plan.faults(), directory / "nemesis.jsonl", news.tell)
+        nemesis = Nemesis(
+            cluster, plan.faults(), directory / "nemesis.jsonl", news.tell, kinds={**KINDS, **plan.kinds_of_faults()}
+        )
         progress.phase("load", total_s=plan.duration_s)
         async with show(progress, cluster, recorder, news), trio.open_nursery() as nursery:
             nursery.start_soon(load.run)
@@ -208,7 +235,9 @@ async def _break_it(
         starts=tuple(cluster.reports.starts),
         turns=tuple(cluster.reports.turns),
         expected=Expected(
-            described.get("struck", {}), {what: cluster.reports.served[what] for what in described.get("shows", ())}
+            described.get("struck", {}),
+            {what: cluster.reports.served[what] for what in described.get("shows", ())},
+            cluster.system.recovers_in_s,
         ),
         latency_from_intended_ms=percentiles(np.array(recorder.from_intended_s) * 1e3) if plan.rate else None,
     )

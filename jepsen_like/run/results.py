@@ -34,6 +34,8 @@ class Expected:
     """Scopes by a name for them: faults have to hit a leader of one of each."""
     served: Mapping[str, int] = {}
     """By words for it, the number of times that nodes did what the run is about: once at least."""
+    recovers_in_s: float = 0.0
+    """The time that this system may take to serve again, beyond that which each kind of fault is given."""
 
 
 @attrs.frozen(kw_only=True)
@@ -139,7 +141,7 @@ def doubts_about(attempts: Attempts, observed: Observed, zones: ZoneMap = NOWHER
         *evidence.of_struck(observed.faults, observed.roles, observed.expected.to_strike if kinds else {}),
         *evidence.of_served(observed.expected.served),
         *([f"interrupted before any {' or '.join(observed.kinds)}, which had been asked for"] if is_too_soon else []),
-        *evidence.of_service(observed.faults, attempts.acknowledged_writes()),
+        *evidence.of_service(observed.faults, attempts.acknowledged_writes(), observed.expected.recovers_in_s),
         *evidence.of_history(attempts, observed.counted, may_overlap=attempts.is_queue),
     ]
 

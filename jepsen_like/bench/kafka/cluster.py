@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import NewTopic
 
 from jepsen_like.bench.guard import OPEN, PLAIN, Guard, Protection
@@ -99,6 +99,15 @@ class KafkaCluster:
         """Returns the broker that leads; None while none does, or no broker answers."""
         found = self._partitions(topic).get(partition)
         return None if found is None or found.leader < 1 else int(found.leader)
+
+    def ends(self, topic: str) -> Sequence[int]:
+        """Returns the end of each partition. Raises `KafkaException`."""
+        wanted = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in self._partitions(topic)}
+        found = self.admin.list_offsets(wanted) if wanted else {}
+        return [
+            answer.result(ASK_WITHIN_S).offset
+            for _, answer in sorted(found.items(), key=lambda item: item[0].partition)
+        ]
 
     def in_sync(self, topic: str) -> Sequence[int]:
         """Returns the size of each partition's set of replicas in sync; empty if no broker answers."""

@@ -9,7 +9,7 @@ import attrs
 
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.kafka import settings as names
-from jepsen_like.systems.kafka.mode import ISR, KafkaMode
+from jepsen_like.systems.kafka.mode import ISR, PATIENT_MESSAGE_WITHIN_MS, KafkaMode
 from jepsen_like.systems.kafka.promises import IsrRule
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_word, parse_words
 from kafka_compat.config_keys import BEFORE_ACK, FLUSH, PAGE_CACHE
@@ -61,6 +61,11 @@ class ApacheMode(KafkaMode):
         for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, names.ELIGIBLE, names.LAG_MS, names.SESSION_MS):
             settings[name]
         return cls(test["replication"], settings)
+
+    @property
+    def message_within_ms(self) -> int:
+        """Longer than a broker of theirs takes to come back."""
+        return PATIENT_MESSAGE_WITHIN_MS
 
     @property
     def flush(self) -> str:

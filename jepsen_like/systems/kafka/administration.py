@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from jepsen_like.operate.access import OPEN, BrokerAccess
+from jepsen_like.operate.addresses import text_of_cluster
 from jepsen_like.operate.administration import Silent, TopicPlan
-from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row

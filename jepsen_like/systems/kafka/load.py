@@ -34,8 +34,6 @@ from jepsen_like.workload.recorder import Recorder
 from jepsen_like.workload.transactions import TransactionRecorder, TransactionSink
 
 SENDERS: Final = 2
-MESSAGE_WITHIN_MS: Final = 8000
-"""librdkafka gives a message up, and its outcome is unknown."""
 REQUEST_WITHIN_MS: Final = 2000
 FINAL_WITHIN_S: Final = 20.0
 LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD, TXN_WORKLOAD = "log", "group", "groups", "txn"
@@ -92,7 +90,7 @@ def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
         "acks": mode.acks,
         "enable.idempotence": mode.is_idempotent,
         "linger.ms": 1,
-        "message.timeout.ms": MESSAGE_WITHIN_MS,
+        "message.timeout.ms": mode.message_within_ms,
         "request.timeout.ms": REQUEST_WITHIN_MS,
     }
     return config if mode.is_idempotent else {**config, "retries": 0}

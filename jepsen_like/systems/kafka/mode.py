@@ -22,6 +22,13 @@ from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_wo
 from kafka_compat.config_keys import BEFORE_ACK, FLUSH, RACK_AWARE
 
 ISR: Final = "isr"
+MESSAGE_WITHIN_MS: Final = 8000
+PATIENT_MESSAGE_WITHIN_MS: Final = 60_000
+"""For brokers that need long to come back.
+
+When librdkafka gives a message up, it begins a new epoch of its producer and sends again what was under way. A broker
+recognizes a repetition only within an epoch, so it then stores a second time what it had stored already.
+"""
 JUDGED_WITHOUT_LOSS: Final = {Model.TRANSACTIONS: "transactions are", Model.COMPACTED: "compaction is"}
 _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.minutes", "log.retention.hours")
 
@@ -137,6 +144,11 @@ class KafkaMode(Mode):
     def topic_configs(self) -> Mapping[str, str]:
         """The settings of a run's topic itself, where they do not come from the brokers."""
         return {}
+
+    @property
+    def message_within_ms(self) -> int:
+        """The time after which librdkafka gives a message up, and its outcome is unknown."""
+        return MESSAGE_WITHIN_MS
 
     # ---------------------------------------------------------------- what is promised
 

@@ -10,8 +10,8 @@ from typing import ClassVar, Final, Self, TypeVar
 import trio
 
 from jepsen_like.operate.access import OPEN, BrokerAccess
+from jepsen_like.operate.addresses import text_of_cluster
 from jepsen_like.operate.administration import Silent, TopicPlan
-from jepsen_like.operate.options import text_of_cluster
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.operate.reassignment import Assignment, Partition
 from jepsen_like.operate.tables import Row

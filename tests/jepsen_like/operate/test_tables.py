@@ -5,7 +5,8 @@ import json
 import click
 from click.testing import CliRunner
 
-from jepsen_like.operate.options import AddressesType, Printer, text_of_cluster
+from jepsen_like.operate.addresses import AddressesType, text_of_cluster
+from jepsen_like.operate.options import Printer
 from jepsen_like.operate.tables import cell_of, json_line, record_fields, table_lines
 
 

@@ -10,6 +10,7 @@ from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 
 pytestmark = [
     pytest.mark.campaign,
+    pytest.mark.timeout(600),
     pytest.mark.skipif(bool(APACHE_KAFKA.missing()), reason=f"needs: {APACHE_KAFKA.missing()}"),
 ]
 

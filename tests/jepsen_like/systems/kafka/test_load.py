@@ -124,7 +124,7 @@ async def test_a_client_process_that_ends_ends_the_load(tmp_path: Path) -> None:
 async def test_messages_to_brokers_that_are_gone_are_of_unknown_outcome(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jepsen_like.systems.kafka.load.MESSAGE_WITHIN_MS", 500)
+    monkeypatch.setattr("jepsen_like.systems.kafka.mode.MESSAGE_WITHIN_MS", 500)
     monkeypatch.setattr("jepsen_like.systems.kafka.load.REQUEST_WITHIN_MS", 500)
     with HistoryWriter(tmp_path) as history:
         recorder = Recorder(history)
