@@ -22,7 +22,7 @@ from jepsen_like.port.answers import Answers
 from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.observations import Observation
 from jepsen_like.port.scenario import NamedScenario
-from jepsen_like.port.wires import Address, text_of
+from jepsen_like.port.wires import Address, Network, text_of
 from jepsen_like.port.witness import Witness
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
@@ -336,6 +336,8 @@ class System(abc.ABC):
     """By kind of fault: when the system serves again, or still does, in words."""
     member_role: ClassVar[str] = "node"
     """The kind of its processes, if they are all alike."""
+    networks: ClassVar[tuple[Network, ...]] = tuple(Network)
+    """The networks in which all that its processes send each other can be cut; the first is the default."""
     further_ports: ClassVar[tuple[str, ...]] = ()
     """The names of the ports that each process has in addition to the one for clients; a cut link cuts all of them."""
     fault_settings: ClassVar[Mapping[str, tuple[str, ...]]] = {}

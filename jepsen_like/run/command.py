@@ -291,6 +291,8 @@ def validate(plan: RunPlan) -> Mode:
     except ValueError as error:
         raise click.UsageError(f"--duration: {error}") from error
     zones_fit(plan.zones, plan.of_system(), mode, plan.nodes)
+    if plan.network not in (networks := plan.of_system().networks):
+        raise click.UsageError(f"--network: links of {plan.system} can be cut in {', '.join(networks)} alone")
     if (reason := mode.refusal(plan.model, plan.kinds)) is not None:
         raise click.UsageError(reason)
     return mode

@@ -38,9 +38,15 @@ def system_option(help_begins: str) -> Option:
 
 
 def network_option(help_text: str) -> Option:
-    """`--network`, by name."""
+    """`--network`, by name; by default the first of the system's, so `--system` stands before it."""
     names = click.Choice([each.value for each in Network])
-    return click.option("--network", type=names, default=Network.PROXIES.value, show_default=True, help=help_text)
+    shown = f"{help_text}  [default: {Network.PROXIES}, if all links of the system can be cut there]"
+    return click.option("--network", type=names, default=None, callback=_choose_network, help=shown)
+
+
+def _choose_network(context: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Options that are not given are read last, in the order in which they stand."""
+    return value if value is not None else context.params["system"].networks[0].value
 
 
 def directory_option(name: str, default: Path, help_text: str) -> Option:

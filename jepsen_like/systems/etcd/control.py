@@ -12,6 +12,7 @@ from jepsen_like.port.port import Control, Leadership, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.etcd.processes import SCOPE, STATUS, role_in
 from jepsen_like.systems.foreign import json_http
+from jepsen_like.systems.foreign.exchange import NotAnswered
 from jepsen_like.systems.foreign.watching import leader_among
 from jepsen_like.systems.reports import ask_each
 
@@ -45,7 +46,7 @@ class EtcdControl(Control):
 
     async def status(self, node: int) -> MemberStatus | None:
         """One member's status; None if it does not answer at once."""
-        with contextlib.suppress(json_http.NotAnswered, KeyError, ValueError):
+        with contextlib.suppress(NotAnswered, KeyError, ValueError):
             if self._can_answer(node):
                 return MemberStatus.of(await json_http.ask(self._direct[node], STATUS, {}, within_s=STATUS_WITHIN_S))
         return None
@@ -70,7 +71,7 @@ class EtcdControl(Control):
         """By its status."""
         try:
             await json_http.ask(address, STATUS, {}, within_s=within_s)
-        except json_http.NotAnswered as error:
+        except NotAnswered as error:
             return str(error)
         return None
 
@@ -91,7 +92,7 @@ class EtcdControl(Control):
 
     async def _hash(self, node: int) -> str | None:
         """The hash of all that a member holds."""
-        with contextlib.suppress(json_http.NotAnswered, KeyError):
+        with contextlib.suppress(NotAnswered, KeyError):
             return str((await json_http.ask(self._direct[node], HASH, {}, within_s=STATUS_WITHIN_S))["hash"])
         return None
 

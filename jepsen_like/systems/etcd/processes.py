@@ -13,6 +13,7 @@ from jepsen_like.port.wires import text_of
 from jepsen_like.systems.archives.catalogue import etcd
 from jepsen_like.systems.etcd.mode import EtcdMode
 from jepsen_like.systems.foreign import json_http
+from jepsen_like.systems.foreign.exchange import NotAnswered
 from jepsen_like.systems.foreign.launch import Launch
 from jepsen_like.systems.foreign.watching import Look
 
@@ -85,7 +86,7 @@ def look(about: Mapping[str, Any]) -> Look | None:
     """One look of the watcher, at the member next to it."""
     try:
         role, term = role_in(json_http.ask_now(("127.0.0.1", about["client"]), STATUS, {}, within_s=LOOKS_WITHIN_S))
-    except json_http.NotAnswered:
+    except NotAnswered:
         return None
     return Look(serves=True, roles={SCOPE: (role, term)})
 

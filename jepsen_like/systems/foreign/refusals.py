@@ -15,3 +15,4 @@ GO_PROGRAM: Final = dict.fromkeys(
     (kind.name for kind in KINDS.values() if Need.LIBRARY in kind.needs),
     "a program in Go calls the kernel itself, past any library that is preloaded",
 )
+LIBRARY_UNTRIED: Final = dict.fromkeys(GO_PROGRAM, "it has not been tried with a preloaded library")

@@ -15,6 +15,7 @@ from jepsen_like.port.observations import LEADER
 from jepsen_like.port.port import Access, Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.foreign import json_http
+from jepsen_like.systems.foreign.exchange import NotAnswered
 from jepsen_like.systems.foreign.watching import leader_among
 from jepsen_like.systems.nats import wire
 from jepsen_like.systems.nats.clients import ERRORS, UNREACHABLE, NatsConnection
@@ -97,7 +98,7 @@ class NatsControl(Control):
 
     async def _ask_monitor(self, node: int, path: str) -> Any:
         """Returns the answer of a server; None without one."""
-        with contextlib.suppress(json_http.NotAnswered):
+        with contextlib.suppress(NotAnswered):
             if self._can_answer(node):
                 return await json_http.ask(self._monitors[node], path, within_s=STATUS_WITHIN_S)
         return None

@@ -11,6 +11,7 @@ from jepsen_like.port.port import NotServing, ProcessPlan
 from jepsen_like.port.wires import text_of
 from jepsen_like.systems.archives.catalogue import nats_server
 from jepsen_like.systems.foreign import json_http
+from jepsen_like.systems.foreign.exchange import NotAnswered
 from jepsen_like.systems.foreign.launch import Launch
 from jepsen_like.systems.foreign.watching import Look
 from jepsen_like.systems.nats.mode import NatsMode
@@ -75,14 +76,14 @@ def look(about: Mapping[str, Any]) -> Look | None:
     """One look of the watcher, at the server next to it."""
     try:
         roles = {scope: (role, term) for scope, role, term in _ask_roles(("127.0.0.1", about["monitor"]))}
-    except json_http.NotAnswered:
+    except NotAnswered:
         return None
     return Look(serves=_greets(about["client"]), roles=roles)
 
 
 def _ask_roles(monitor: tuple[str, int]) -> Iterator[tuple[str, str, int]]:
     for query in ("", f"?acc={ACCOUNT}"):
-        with contextlib.suppress(json_http.NotAnswered):  # it has no group in this account
+        with contextlib.suppress(NotAnswered):  # it has no group in this account
             yield from roles_in(json_http.ask_now(monitor, f"/raftz{query}", within_s=LOOKS_WITHIN_S))
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from jepsen_like.systems.foreign.json_http import NotAnswered, decode, encode
+from jepsen_like.systems.foreign.exchange import NotAnswered
+from jepsen_like.systems.foreign.json_http import decode, encode
 
 
 def test_a_body_makes_a_request_a_post() -> None:

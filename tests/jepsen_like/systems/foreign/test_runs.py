@@ -12,7 +12,7 @@ from jepsen_like.cli import ExitStatus
 from jepsen_like.port.registry import system_named
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
-SAFEST = {"nats": "sync_interval=always", "etcd": "unsafe_no_fsync=false"}
+SAFEST = {"nats": "sync_interval=always", "etcd": "unsafe_no_fsync=false", "zookeeper": "forceSync=yes"}
 """By system, the setting with which nothing may be lost."""
 
 

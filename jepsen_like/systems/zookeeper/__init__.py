@@ -1,0 +1,1 @@
+"""The adapter of ZooKeeper: servers of one ensemble, and registers that clients read, write and compare."""
