@@ -18,7 +18,8 @@ from jepsen_like.systems.reports import ask_each
 
 STATUS_WITHIN_S: Final = 0.5
 POLL_S: Final = 0.1
-HASH: Final = "/v3/maintenance/hash"
+HASHES: Final = ("/v3/maintenance/hashkv", "/v3/maintenance/hash")
+"""The places of the hash of all keys: since 3.6, and before. Since 3.6 the second one also hashes what each member has of its own."""
 
 
 @attrs.frozen
@@ -91,9 +92,10 @@ class EtcdControl(Control):
         raise NotServing(f"the members do not agree {within_s:g} s after everything was healed: {seen}")
 
     async def _hash(self, node: int) -> str | None:
-        """The hash of all that a member holds."""
-        with contextlib.suppress(NotAnswered, KeyError):
-            return str((await json_http.ask(self._direct[node], HASH, {}, within_s=STATUS_WITHIN_S))["hash"])
+        """The hash of all keys that a member holds."""
+        for path in HASHES:
+            with contextlib.suppress(NotAnswered, KeyError):
+                return str((await json_http.ask(self._direct[node], path, {}, within_s=STATUS_WITHIN_S))["hash"])
         return None
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
