@@ -9,6 +9,7 @@ from tests.mutants.budget_bugs import BUDGET_BUGS
 from tests.mutants.capacity_bugs import CAPACITY_BUGS
 from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.compaction_judge_bugs import COMPACTION_JUDGE_BUGS
+from tests.mutants.cycle_judge_bugs import CYCLE_JUDGE_BUGS
 from tests.mutants.driver_bugs import DRIVERS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
@@ -641,6 +642,7 @@ ALL: Sequence[Mutant] = (
     *TRANSACTION_JUDGE_BUGS,
     *COMPACTION_JUDGE_BUGS,
     *MIRROR_JUDGE_BUGS,
+    *CYCLE_JUDGE_BUGS,
     *DRIVERS,
     *SIMULATOR,
     *TRUST_BUGS,

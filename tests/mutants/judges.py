@@ -367,6 +367,20 @@ def judge_mirrored(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def judge_cycles(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the judge of transactions: cases of Elle's, and small histories next to every order of them."""
+    place = "tests/jepsen_like/checker/cycles"
+    return _failing(
+        "cycles", f"{place}/test_elle_lists.py", f"{place}/test_elle_registers.py", f"{place}/test_differential.py"
+    )
+
+
+def judge_clients(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of the judge of what clients of any Kafka saw: cases of Jepsen's, and records a line."""
+    place = "tests/jepsen_like/checker/kafka"
+    return _failing("kafka-seen", f"{place}/test_jepsen.py", f"{place}/test_records.py")
+
+
 def _failing(oracle: str, *tests: str) -> Judgement:
     """Runs these tests with the bug in place; `oracle` kills it if any of them fails."""
     import pytest
@@ -537,6 +551,8 @@ JUDGES: Mapping[str, Judge] = {
     "transactions": judge_transactions,
     "compacted": judge_compacted,
     "mirrored": judge_mirrored,
+    "cycles": judge_cycles,
+    "kafka-seen": judge_clients,
     "retention": let_go,
     "checker": check,
     "refusals": refuse,

@@ -19,8 +19,8 @@ from jepsen_like.history.ops import NONE, Op, Outcome
 
 def judge_list(one: KeySteps, found: Found) -> tuple[Findings, KeyFacts]:
     """Returns what is wrong with one list, and what depends on what."""
-    reads = [(steps, step) for steps in one.that_happened() for step in steps if step.is_read]
-    for steps in one.that_happened():
+    reads = [(steps, step) for steps in one.happened for step in steps if step.is_read]
+    for steps in one.happened:
         _check_internal(one, found, steps)
     for steps, read in reads:
         _check_read(one, found, steps, read)
@@ -116,7 +116,7 @@ def _check_dirty(one: KeySteps, found: Found, longest: KeyStep) -> None:
 def _check_updates(one: KeySteps, found: Found) -> None:
     """Of transactions that read one version and append to it, one at most happened."""
     updates = dict[tuple[int, ...], list[KeyStep]]()
-    for steps in one.that_happened():
+    for steps in one.happened:
         if steps[0].is_read and any(not step.is_read for step in steps):
             updates.setdefault(steps[0].values, []).append(steps[0])
     for values, reads in updates.items():
@@ -140,7 +140,7 @@ def _dependencies(one: KeySteps, order: Sequence[int]) -> list[Edge]:
         link(before.txn, after, Kind.WW, before.values[0], after.values[0])
     for step in unseen if chain else ():
         link(chain[-1].txn, step, Kind.WW, chain[-1].values[0], step.values[0])
-    for steps in one.that_happened():
+    for steps in one.happened:
         own = {step.values[0] for step in steps if not step.is_read}
         read = next((step for step in steps if step.is_read), None)
         if read is None:

@@ -38,6 +38,8 @@ class KeySteps:
     """By value the attempt that wrote it, or may have."""
     twice: Sequence[int]
     """Values that two attempts may have written; nothing can be inferred of them."""
+    happened: Sequence[Sequence[KeyStep]]
+    """The operations of each transaction that certainly happened."""
 
     @classmethod
     def in_rows(cls, number: int, rows: Columns) -> "KeySteps":
@@ -63,11 +65,8 @@ class KeySteps:
                     twice.append(value)
                 if other is None or other.type is Outcome.FAIL:
                     writer[value] = step
-        return cls(number, rows, of, writer, twice)
-
-    def that_happened(self) -> list[Sequence[KeyStep]]:
-        """Returns the operations of each transaction that certainly happened."""
-        return [steps for steps in self.of.values() if steps[0].type is Outcome.OK]
+        happened = [steps for steps in of.values() if steps[0].type is Outcome.OK]
+        return cls(number, rows, of, writer, twice, happened)
 
     def op(self, step: KeyStep, words: str) -> CallOp:
         """Returns an operation as evidence."""

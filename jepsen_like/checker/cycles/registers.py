@@ -23,9 +23,9 @@ Versions = dict[int, dict[int, None]]
 
 def judge_register(one: KeySteps, found: Found, order: KeptOrder) -> tuple[Findings, KeyFacts]:
     """Returns what is wrong with one register, and what depends on what."""
-    for steps in one.that_happened():
+    for steps in one.happened:
         _check_internal(one, found, steps)
-    for steps in one.that_happened():
+    for steps in one.happened:
         for step in steps:
             if step.is_read:
                 _check_read(one, found, step)
@@ -83,7 +83,7 @@ def _check_read(one: KeySteps, found: Found, read: KeyStep) -> None:
 def _check_updates(one: KeySteps, found: Found) -> None:
     """Of transactions that read one version and write another, one at most happened."""
     updates = dict[int, list[KeyStep]]()
-    for steps in one.that_happened():
+    for steps in one.happened:
         if steps[0].is_read and _last_write(steps) is not None:
             updates.setdefault(_value(steps[0]), []).append(steps[0])
     for value, reads in updates.items():
@@ -153,7 +153,7 @@ def _dependencies(one: KeySteps, versions: Versions) -> Iterator[Edge]:
     """Yields what depends on what."""
     key = one.number
     readers = dict[int, list[int]]()
-    for steps in one.that_happened():
+    for steps in one.happened:
         if steps[0].is_read:
             readers.setdefault(_value(steps[0]), []).append(steps[0].txn)
 

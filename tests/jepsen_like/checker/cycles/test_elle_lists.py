@@ -44,6 +44,15 @@ SESSION_SI, STRONG_SI = Level.STRONG_SESSION_SNAPSHOT_ISOLATION, Level.STRONG_SN
         # Of five edges two that follow each other are reads: snapshots allow it.
         (["rx5ry", "ay1rz", "az2at3", "rt3ru", "au4ax5"], SI, {}),
         (["rx5ry", "ay1rz", "az2at3", "rt3ru", "au4ax5"], SER, {"g2": 1}),
+        # A history of Elle's whose versions must not be joined across what no read has.
+        (["az2", "ay1rz", "rxryaz5", "ax2rz2"], SI, {}),
+        (["az2", "ay1rz", "rxryaz5", "ax2rz2"], RR, {"g2": 1}),
+        # The example of Elle's paper: the last one misses what the third read, and the third misses what it wrote.
+        (
+            ["ax1ax3ax4ay2ay3ay4ay5az1az2", "ay8rx134", "az4ry23458rz124rx134", "au9rx134ry2345az3"],
+            SER,
+            {"g_single": 1},
+        ),
         # The second and the fourth read disagree; the versions are those of the longest one.
         (["ax1ry1", "ax2", "ax3ay1", "rx13", "rx123"], RC, {"incompatible_order": 1, "g1c": 1}),
         (["ax1!", "ax2", "rx12"], RC, {"aborted_read": 1, "dirty_update": 1}),
