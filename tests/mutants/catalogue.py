@@ -31,6 +31,7 @@ from tests.mutants.rocketmq_host_bugs import ROCKETMQ_HOST_BUGS
 from tests.mutants.shell_bugs import SHELL
 from tests.mutants.simulator_bugs import SIMULATOR
 from tests.mutants.standby_bugs import STANDBY_BUGS
+from tests.mutants.target_bugs import TARGET_BUGS
 from tests.mutants.transaction_judge_bugs import TRANSACTION_JUDGE_BUGS
 from tests.mutants.trust_bugs import TRUST_BUGS
 from tests.mutants.two_topics_bugs import TWO_TOPICS_BUGS
@@ -647,6 +648,7 @@ ALL: Sequence[Mutant] = (
     *SIMULATOR,
     *TRUST_BUGS,
     *ZONE_BUGS,
+    *TARGET_BUGS,
     *STANDBY_BUGS,
     *WORTH_BUGS,
     *CAPACITY_BUGS,

@@ -225,6 +225,20 @@ def stand_in_zones(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def break_others(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of systems of others: what is fetched, how brokers are led, and what their owner's commands prove."""
+    return _failing(
+        "targets",
+        "tests/jepsen_like/nemesis/test_hooks.py",
+        "tests/jepsen_like/run/test_target.py",
+        "tests/jepsen_like/systems/archives",
+        "tests/jepsen_like/systems/apache_kafka",
+        "tests/jepsen_like/systems/kafka_target",
+        "tests/jepsen_like/record/test_evidence.py::test_a_fault_by_a_command_is_proved_by_the_network",
+        *("-m", "not cluster and not campaign"),
+    )
+
+
 def copy_to_standby(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of the mirror: of its decider and map, of its batches, and of two clusters with a link."""
     found = _failing("standby", "tests/jepsen_like/mirror", "-m", "not cluster")
@@ -560,6 +574,7 @@ JUDGES: Mapping[str, Judge] = {
     "claims": doubt_claims,
     "operator": operate,
     "zones": stand_in_zones,
+    "targets": break_others,
     "standby": copy_to_standby,
     "worth": weigh_claims,
     "capacity": hold_capacity,

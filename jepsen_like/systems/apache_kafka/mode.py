@@ -1,7 +1,7 @@
 """The settings of a cluster of Apache Kafka and of the clients of a run, and what a run with them is held to."""
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from jepsen_like.systems.kafka import settings as names
 from jepsen_like.systems.kafka.mode import ISR, PATIENT_MESSAGE_WITHIN_MS, KafkaMode
 from jepsen_like.systems.kafka.promises import IsrRule
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_word, parse_words
+from jepsen_like.systems.kafka.sources import cite
 from kafka_compat.config_keys import BEFORE_ACK, FLUSH, PAGE_CACHE
 
 FLUSH_MESSAGES: Final = "log.flush.interval.messages"
@@ -61,6 +62,10 @@ class ApacheMode(KafkaMode):
         for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, names.ELIGIBLE, names.LAG_MS, names.SESSION_MS):
             settings[name]
         return cls(test["replication"], settings)
+
+    def promise(self, kinds: Iterable[str]) -> str:
+        """In one sentence, with its sources."""
+        return cite(super().promise(kinds), self.rule)
 
     @property
     def message_within_ms(self) -> int:

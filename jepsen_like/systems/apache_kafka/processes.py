@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from jepsen_like.port.port import ProcessPlan
+from jepsen_like.port.port import ProcessPlan, TlsPaths
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.apache_kafka.launch import LaunchPlan
 from jepsen_like.systems.apache_kafka.mode import ApacheMode
@@ -47,12 +47,13 @@ def broker_command(plan: ProcessPlan) -> list[str]:
     settings = {
         **dict(word.split("=", 1) for word in plan.mode.broker_words(len(nodes))),
         **({RACK: rack} if rack else {}),
+        **tls_settings(plan.tls),
         "process.roles": "broker,controller",
         "node.id": str(own),
         "controller.quorum.voters": voters,
         "controller.listener.names": "CONTROLLER",
         "inter.broker.listener.name": "PEERS",
-        "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in listens),
+        "listener.security.protocol.map": ",".join(f"{name}:{'SSL' if plan.tls else 'PLAINTEXT'}" for name in listens),
         "listeners": _listeners(listens),
         "advertised.listeners": _listeners(advertised),
     }
@@ -65,6 +66,20 @@ def broker_command(plan: ProcessPlan) -> list[str]:
         features=plan.mode.features,
     )
     return [sys.executable, "-m", "jepsen_like.systems.apache_kafka.launch", launch.text()]
+
+
+def tls_settings(tls: TlsPaths | None) -> dict[str, str]:
+    """Returns the settings of TLS by these files; none without. Certificates name addresses, and brokers dial names."""
+    if tls is None:
+        return {}
+    return {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(tls.keystore),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tls.authority),
+        "ssl.client.auth": "required",
+        "ssl.endpoint.identification.algorithm": "",
+    }
 
 
 def _port(node: int, own: int, listen: Address, peers: Mapping[int, Address]) -> int:

@@ -36,7 +36,7 @@ class TargetControl(KafkaControl):
         super().__init__(
             access.cluster_id, direct, tls=shown.tls, login=shown.login, load_topic=topic_of(access.cluster_id)
         )
-        self._is_ours = False
+        self.is_ours = False
         """True once the topic of the run can be there because of this run."""
 
     async def view(self) -> ClusterView:
@@ -52,12 +52,12 @@ class TargetControl(KafkaControl):
         """Make the topic, which must be new. Raises `NotServing` if there is one of this name."""
         if (await self.view()).of_topic(self._load_topic):
             raise NotServing(f"the topic {self._load_topic} is there already: use another --seed, or delete it")
-        self._is_ours = True
+        self.is_ours = True
         await super().prepare(mode, workload, within_s=within_s)
 
     async def clear(self) -> None:
         """Delete the topic of the run, if the run has made it."""
-        if not self._is_ours:
+        if not self.is_ours:
             return
         request = DeleteTopicsRequest(topic_names=(self._load_topic,), timeout_ms=DELETE_TIMEOUT_MS)
         why = "no broker answers"

@@ -4,7 +4,7 @@ Facts are what the owner has set: they bound how long a leader that was replaced
 """
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -14,6 +14,7 @@ from jepsen_like.systems.kafka import settings as names
 from jepsen_like.systems.kafka.mode import ISR, PATIENT_MESSAGE_WITHIN_MS, KafkaMode
 from jepsen_like.systems.kafka.promises import IsrRule
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_word, parse_words
+from jepsen_like.systems.kafka.sources import cite
 from kafka_compat.config_keys import BEFORE_ACK, PAGE_CACHE
 
 FLUSH_MESSAGES: Final = "flush.messages"
@@ -58,6 +59,10 @@ class TargetMode(KafkaMode):
         for name in RUN_DEFAULTS:
             settings[name]
         return cls(test["replication"], settings)
+
+    def promise(self, kinds: Iterable[str]) -> str:
+        """In one sentence, with its sources."""
+        return cite(super().promise(kinds), self.rule)
 
     @property
     def message_within_ms(self) -> int:

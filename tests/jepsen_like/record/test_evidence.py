@@ -55,6 +55,16 @@ def test_a_process_fault_is_proved_by_the_kernel(kind: str, proof: str, lie: str
     assert "nothing was seen" in doubts(kind, observed={})[0]
 
 
+@pytest.mark.parametrize("kind", ["kill", "partition"])
+def test_a_fault_by_a_command_is_proved_by_the_network(kind: str) -> None:
+    gone, back = {"1": "takes no part: silent at h:1: no answer"}, {"1": "takes part"}
+    assert doubts(kind, observed=gone, healed=back) == []
+    assert "n1 does not run" in doubts(kind, observed=gone, healed=gone)[0]
+    both = {**gone, "2": "takes part"}
+    of_two = doubts(kind, observed=both, healed={**back, "2": "takes part"}, nodes=(1, 2), target="majority")
+    assert "n2 took part all the time" in of_two[0]
+
+
 @pytest.mark.parametrize("kind", CONTENT_KINDS)
 def test_a_touched_disk_is_proved_by_what_it_holds_afterwards(kind: str) -> None:
     def find_doubts(seen: str, state: str = "pid 77 dead") -> list[str]:

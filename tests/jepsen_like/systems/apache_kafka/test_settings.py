@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from jepsen_like.port.port import FurtherPort, Member, ProcessPlan, WrongMode
+from jepsen_like.port.port import FurtherPort, Member, ProcessPlan, TlsPaths, WrongMode
 from jepsen_like.systems.apache_kafka.launch import LaunchPlan, write_files
 from jepsen_like.systems.apache_kafka.mode import ApacheMode
 from jepsen_like.systems.apache_kafka.processes import CONTROLLER_PORT, PEERS, broker_command
 from jepsen_like.systems.apache_kafka.system import ApacheKafkaAdapter
 
 
-def launch_of(*words: str, node: int = 1) -> LaunchPlan:
+def launch_of(*words: str, node: int = 1, tls: TlsPaths | None = None) -> LaunchPlan:
     others = [other for other in (1, 2, 3) if other != node]
     plan = ProcessPlan(
         member=Member(node, "broker"),
@@ -22,6 +22,7 @@ def launch_of(*words: str, node: int = 1) -> LaunchPlan:
         peers={other: (f"127.77.{node}.{other}", 100 + other) for other in others},
         advertised={other: ("127.0.0.1", 900 + other) for other in (1, 2, 3)},
         mode=ApacheMode.of(words),
+        tls=tls,
         further={
             name: FurtherPort(
                 listen=("127.0.0.1", port + node),
@@ -50,6 +51,14 @@ def test_settings_reach_the_brokers_and_features_the_new_disks() -> None:
     assert plan.settings["default.replication.factor"] == "3"
     assert not {"acks", "eligible.leader.replicas.version", "flush"} & plan.settings.keys()
     assert plan.features == ["eligible.leader.replicas.version=0"]
+
+
+def test_with_certificates_every_listener_speaks_tls() -> None:
+    paths = TlsPaths(Path("/ca"), Path("/cert"), Path("/key"), Path("/both"))
+    settings = launch_of(tls=paths).settings
+    assert settings["listener.security.protocol.map"] == "CLIENT:SSL,PEERS:SSL,CONTROLLER:SSL"
+    assert (settings["ssl.keystore.location"], settings["ssl.truststore.location"]) == ("/both", "/ca")
+    assert "ssl.keystore.location" not in launch_of().settings
 
 
 @pytest.mark.parametrize(

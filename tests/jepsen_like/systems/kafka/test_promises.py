@@ -8,7 +8,9 @@ from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.nemesis.table import KINDS
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.promises import ISR_PROMISES, NOTICED_S, RULES, SERVES, IsrRule, MayLose, describe
+from jepsen_like.systems.kafka.sources import STATEMENTS, cite, statements_for
 from jepsen_like.systems.kafka.system import KafkaAdapter
+from kafka_compat.config_keys import BEFORE_ACK
 from tests.jepsen_like.record.test_recovery_time import a_fault
 
 S = 1_000_000_000
@@ -143,3 +145,15 @@ def test_without_eligible_leader_replicas_a_touched_disk_may_cost_everything_and
 )
 def test_a_fault_waits_for_other_copies_where_one_broker_may_hold_a_record_alone(words: list[str], waits: bool) -> None:
     assert KafkaMode.of(words).may_hold_alone is waits
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_has_a_source_in_kafkas_documentation(rule: IsrRule) -> None:
+    found = statements_for(rule)
+    assert f"acks={rule.acks}" in STATEMENTS
+    assert STATEMENTS[f"acks={rule.acks}"] in found
+    assert (STATEMENTS["unclean.leader.election.enable"] in found) is rule.unclean
+    assert (STATEMENTS["flush of each record"] in found) is (rule.flush == BEFORE_ACK)
+    assert (STATEMENTS["min.insync.replicas"] in found) is (rule.several and rule.acks == "all")
+    assert all(statement.source.startswith("https://kafka.apache.org/documentation/#") for statement in found)
+    assert cite("nothing is lost", rule).startswith("nothing is lost (by https://kafka.apache.org/")

@@ -1,0 +1,69 @@
+"""Deliberate bugs about systems of others: what is fetched, where brokers are led, and which faults of an owner are believed."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from tests.mutants.mutant import Mutant, plant
+
+HOOKS = "jepsen_like.nemesis.hooks"
+HAPPY = ("tests/jepsen_like/run/test_target.py::test_a_half_of_the_options_is_refused",)
+_bug = partial(plant, judge="targets", oracles=["targets"], happy=HAPPY)
+
+TARGET_BUGS: Sequence[Mutant] = (
+    _bug(
+        "target-believes-a-command",
+        "a command that ended with 0 counts as a fault, whatever the broker does",
+        HOOKS,
+        "if not text.startswith(TAKES_NO_PART)}",
+        "if not text}",
+    ),
+    _bug(
+        "target-leaves-what-had-no-effect",
+        "a command without an effect is not undone, and may have one later",
+        HOOKS,
+        "            await self.undo(cluster, hit)\n",
+        "",
+    ),
+    _bug(
+        "target-deletes-what-others-made",
+        "a topic that was there before the run is deleted after it",
+        "jepsen_like.systems.kafka_target.control",
+        "        if not self.is_ours:\n",
+        "        if self.is_ours is None:\n",
+    ),
+    _bug(
+        "target-topic-leaves-its-promise-to-brokers",
+        "the topic of a run has the brokers' own number of replicas in sync",
+        "jepsen_like.systems.kafka_target.mode",
+        "            names.MIN_ISR: str(self.min_isr),\n",
+        "",
+    ),
+    _bug(
+        "target-fault-is-believed-unseen",
+        "a broker that takes part all the time counts as gone",
+        "jepsen_like.record.evidence",
+        "            if not text.startswith(TAKES_NO_PART)\n",
+        "            if not text\n",
+    ),
+    _bug(
+        "archive-keeps-any-file",
+        "a file with another hash enters the cache",
+        "jepsen_like.systems.archives.archive",
+        "        if found != sha256:\n",
+        "        if not found:\n",
+    ),
+    _bug(
+        "apache-brokers-pass-the-faults",
+        "brokers reach each other at home, where no fault is",
+        "jepsen_like.systems.apache_kafka.processes",
+        "hosts = {host_name(node): peers.peers[node][0] for",
+        "hosts = {host_name(node): peers.listen[0] for",
+    ),
+    _bug(
+        "apache-follower-reads-as-leader",
+        "a broker that begins to follow counts as the leader",
+        "jepsen_like.systems.apache_kafka.broker_lines",
+        '"role": "follower", "leader_epoch": int(found["epoch"])}',
+        '"role": "leader", "leader_epoch": int(found["epoch"])}',
+    ),
+)
