@@ -27,6 +27,7 @@ from jepsen_like.record.results import RunResults
 from jepsen_like.run.command import check_results, colour, print_summary, summary, validate
 from jepsen_like.run.exercise import RunPlan
 from jepsen_like.run.options import choose, unless_given
+from jepsen_like.systems.raft.system import RaftSystem
 from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
@@ -225,6 +226,18 @@ def test_without_the_rights_there_is_no_network_of_namespaces(
     arguments = ["run", "--quick", "--out", str(tmp_path / "runs"), "--network", "namespaces"]
     assert execute(arguments) == ExitStatus.ENVIRONMENT
     assert capsys.readouterr().err.startswith("quorumlog: --network namespaces: needs root")
+
+
+def test_a_system_runs_in_a_network_that_can_cut_all_of_its_links(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RaftSystem, "networks", (Network.NAMESPACES,))
+    monkeypatch.setattr(namespaces, "lacking", lambda: "needs root")
+    arguments = ["run", "--quick", "--nemesis", "kill", "--out", str(tmp_path / "runs")]
+    assert execute(arguments) == ExitStatus.ENVIRONMENT
+    assert capsys.readouterr().err.startswith("quorumlog: --network namespaces: needs root")
+    assert execute([*arguments, "--network", "proxies"]) == ExitStatus.USAGE
+    assert "links of raft can be cut in namespaces alone" in capsys.readouterr().err
 
 
 def test_all_means_what_works_here() -> None:
