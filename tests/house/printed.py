@@ -154,6 +154,12 @@ def claims_table() -> str:
     return f"{claims.headline(told['claims'])}. {' '.join(claims.answers(told['claims']))}\n\n{table(claims.HEAD, rows)}\n{where}\n"
 
 
+def claims_answer() -> str:
+    """Returns the committed verdicts on all claims in one sentence."""
+    rows = json.loads(CLAIMS.read_text())["claims"]
+    return f"Of {len(rows)} claims and questions, {claims.headline(rows)}.\n"
+
+
 def check_scale() -> str:
     """The committed figures of checks by size: seconds on Spark and in one process."""
     lines = json.loads(CHECK_SCALE.read_text())
@@ -211,6 +217,7 @@ PRINTED: Mapping[str, Callable[[], str]] = {
     "matrix_answer": matrix_answer,
     "matrix": matrix,
     "claims": claims_table,
+    "claims_answer": claims_answer,
     "promises": promises,
     "benchmark": benchmark,
     "kafka_apis": registry.table,
@@ -230,6 +237,7 @@ PLACES: Mapping[str, str] = {
     "matrix_answer": "README.md",
     "matrix": "docs/matrix.md",
     "claims": "docs/claims.md",
+    "claims_answer": "README.md",
     "promises": "docs/promises.md",
     "benchmark": "docs/benchmark.md",
     "security_benchmark": "docs/benchmark.md",
