@@ -36,6 +36,7 @@ from kafka_compat.protocol.apis.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersTopic
 from kafka_compat.protocol.apis.fetch import FETCH, FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic
 from kafka_compat.protocol.apis.list_offsets import (
     LIST_OFFSETS,
@@ -63,7 +64,7 @@ READ_BYTES: Final = 1024 * 1024
 POLL_S: Final = 0.1
 DEBUGGER: Final = -2
 END, START = -1, -2
-METADATA_VERSION, LIST_VERSION, FETCH_VERSION, CREATE_VERSION = 12, 7, 12, 7
+METADATA_VERSION, LIST_VERSION, FETCH_VERSION, CREATE_VERSION, ELECT_VERSION = 12, 7, 12, 7, 2
 DESCRIBE_CLUSTER_VERSION = 2
 CREATE_TIMEOUT_MS: Final = 5000
 
@@ -411,10 +412,20 @@ class KafkaControl(Control):
                 if states and led == [brokers[0] for brokers in replicas]:
                     self.topic = self._load_topic
                     return
-                if not states and len(view.brokers) == len(self._direct):
+                if states:
+                    why = f"its leaders are {led}"
+                    await self._elect_first_replicas(view, [partition.partition for partition in states])
+                elif len(view.brokers) == len(self._direct):
                     why = await self._make(view, wanted)
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {self._load_topic} was not placed within {within_s:g} s: {why}")
+
+    async def _elect_first_replicas(self, view: ClusterView, partitions: Sequence[int]) -> None:
+        """Ask the controller for them: one that was fenced for a moment does not lead again by itself."""
+        wanted = ElectLeadersTopic(topic=self._load_topic, partitions=tuple(partitions))
+        request = ElectLeadersRequest(topic_partitions=(wanted,), timeout_ms=CREATE_TIMEOUT_MS)
+        within_s = CREATE_TIMEOUT_MS / 1e3 + ANSWERS_WITHIN_S
+        await self._try(view.controller, ELECT_LEADERS, ELECT_VERSION, request, within_s=within_s)
 
     async def _create(self, view: ClusterView, mode: KafkaMode, configs: Mapping[str, str]) -> str | None:
         """Returns why it was refused, by the last broker that was asked; None if it was made."""
