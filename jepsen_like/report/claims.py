@@ -88,6 +88,8 @@ def _plural(verdict: str, number: int) -> str:
         "holds": "hold",
         "holds if": "hold on a condition",
         NO_VERDICT: "without a verdict",
+        "outdated": "are outdated",
+        "false": "are false",
         NOT_ONE: "are not experiments",
     }.get(verdict, verdict)
 
