@@ -11,6 +11,7 @@ from tests.mutants.claim_bugs import CLAIM_BUGS
 from tests.mutants.compaction_judge_bugs import COMPACTION_JUDGE_BUGS
 from tests.mutants.cycle_judge_bugs import CYCLE_JUDGE_BUGS
 from tests.mutants.driver_bugs import DRIVERS
+from tests.mutants.foreign_bugs import FOREIGN_BUGS
 from tests.mutants.full_disk_bugs import FULL_DISK_BUGS
 from tests.mutants.harness_bugs import HARNESS
 from tests.mutants.kafka_bugs import KAFKA_BUGS
@@ -649,6 +650,7 @@ ALL: Sequence[Mutant] = (
     *TRUST_BUGS,
     *ZONE_BUGS,
     *TARGET_BUGS,
+    *FOREIGN_BUGS,
     *STANDBY_BUGS,
     *WORTH_BUGS,
     *CAPACITY_BUGS,

@@ -239,6 +239,16 @@ def break_others(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def adapt(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of adapters of programs of others that start none of them."""
+    return _failing(
+        "foreign",
+        "tests/jepsen_like/cluster/test_fault_proxy.py::test_a_cut_between_two_nodes_cuts_their_further_ports_too",
+        *(f"tests/jepsen_like/systems/{name}" for name in ("foreign", "nats", "etcd", "zookeeper")),
+        *("-m", "not cluster and not campaign"),
+    )
+
+
 def copy_to_standby(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of the mirror: of its decider and map, of its batches, and of two clusters with a link."""
     found = _failing("standby", "tests/jepsen_like/mirror", "-m", "not cluster")
@@ -575,6 +585,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "targets": break_others,
+    "foreign": adapt,
     "standby": copy_to_standby,
     "worth": weigh_claims,
     "capacity": hold_capacity,
