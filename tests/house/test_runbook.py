@@ -141,6 +141,7 @@ def are_level(rows: list[dict[str, Any]]) -> bool:
     return roles == ["slave", "sync_master"] and all(row["note"] is None and row["behind"] == 0 for row in rows)
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_the_runbook_for_raft_groups_can_be_followed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (begin,) = [block for block in blocks("README.md", "sh") if "quorumlog node" in block]

@@ -64,6 +64,7 @@ def test_a_command_needs_no_extra(command: tuple[str, ...], base_install: dict[s
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_the_fixtures_need_no_extra(base_install: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "test_clusters.py").write_text(CLUSTERS)

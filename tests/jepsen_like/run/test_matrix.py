@@ -71,6 +71,7 @@ def test_what_was_done_is_kept_when_a_run_is_interrupted(tmp_path: Path, monkeyp
     assert [each["reason"] for each in kept] == [None, "interrupted", "not run yet"]
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 def test_a_cell_runs_on_a_real_cluster_and_leads_to_its_report(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jepsen_like.cli", "matrix", "--only", "raft, before-ack", "--only", "kill"]

@@ -166,6 +166,7 @@ def test_where_no_cluster_is_up_the_command_that_starts_it_is_named(tmp_path: Pa
     assert "run: quorumlog up --data" in ended.stderr
 
 
+@pytest.mark.campaign
 def test_a_kind_that_a_system_does_not_take_is_refused_with_the_reason(tmp_path: Path) -> None:
     with up(tmp_path / "up", "raft"):
         ended = fault(tmp_path / "up", "wipe")

@@ -253,6 +253,7 @@ def test_what_is_left_out_hides_no_state_of_any_node(scope: Scope) -> None:
     assert seen_reduced.states < seen.states
 
 
+@pytest.mark.campaign
 def test_two_nodes_keep_every_promise_while_they_change_who_is_a_member_and_who_leads() -> None:
     explorer = RaftExplorer(Scope(nodes=2, timeouts=1, entries=0, crashes=0, changes=2))
     explored = explorer.explore()

@@ -92,7 +92,13 @@ def test_spark_runs_on_the_java_that_pip_brings_and_nothing_but_the_verdict_is_p
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("sign", ["spark.log", "blockmgr-*"], ids=["while its JVM starts", "at work"])
+@pytest.mark.parametrize(
+    "sign",
+    [
+        pytest.param("spark.log", id="while its JVM starts", marks=pytest.mark.campaign),
+        pytest.param("blockmgr-*", id="at work"),
+    ],
+)
 def test_a_ctrl_c_ends_spark_in_one_line_and_leaves_nothing(sign: str, tmp_path: Path) -> None:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
