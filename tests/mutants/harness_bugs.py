@@ -294,7 +294,7 @@ VERDICTS: Sequence[Mutant] = (
         "evidence-believes-the-nemesis",
         "a killed process need not be gone",
         "jepsen_like.record.evidence",
-        '    "kill": (GONE, "gone"),\n',
+        '    "kill": (DEAD, "gone"),\n',
         '    "kill": (re.compile("pid"), "gone"),\n',
         oracles=["verdicts"],
         judge="verdicts",
