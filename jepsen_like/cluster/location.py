@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from jepsen_like.cluster.fault_network import FaultNetwork, beside
+from jepsen_like.cluster.fault_network import FaultNetwork, anywhere, beside
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.port.wires import Address, Pair, Wires
 from jepsen_like.port.zones import NOWHERE, ZoneMap
@@ -95,7 +95,9 @@ async def open_proxies(
         ports = iter(reserved.ports)
         direct, *others = [{node: (LOOPBACK, next(ports)) for node in ids} for _ in range(1 + len(names))]
         further = dict(zip(names, others, strict=True))
-        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids}, further, beside)
+        # With one port a process is told the way to each other one; with several, hosts stand for the ways.
+        place = beside if names else anywhere
+        network = FaultNetwork(direct, {node: doors.listen(node) for node in ids}, further, place)
         peers = {pair: link.address for pair, link in network.between.items()}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(network.serve)
