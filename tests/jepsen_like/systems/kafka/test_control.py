@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.systems.kafka.control import KafkaControl
+from jepsen_like.systems.kafka.control import TOPIC, ClusterView, KafkaControl
+from kafka_compat.model import TopicPartition
 from kafka_compat.protocol.apis.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersTopic
+from kafka_compat.protocol.apis.metadata import MetadataPartition
 
 
 def answer(*unfenced: int, controller: int = 1) -> DescribeClusterResponse:
@@ -42,3 +45,34 @@ async def test_a_cluster_serves_once_all_know_that_all_are_unfenced(
     answers: Mapping[int, DescribeClusterResponse], serves: bool
 ) -> None:
     assert await Asked(answers).is_serving() is serves
+
+
+async def test_the_first_replicas_of_a_placed_topic_are_elected_where_another_one_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that is fenced for a moment while the topic is made does not lead again by itself."""
+    control = KafkaControl("c", {1: ("127.0.0.1", 1), 2: ("127.0.0.1", 2)})
+    leader = 2
+
+    async def view() -> ClusterView:
+        state = MetadataPartition(
+            error_code=0,
+            partition_index=0,
+            leader_id=leader,
+            leader_epoch=1,
+            replica_nodes=(1, 2),
+            isr_nodes=(1, 2),
+            offline_replicas=(),
+        )
+        return ClusterView(2, {TopicPartition(TOPIC, 0): state}, frozenset({1, 2}))
+
+    async def elect(node: int, api: object, version: int, request: ElectLeadersRequest, *, within_s: float) -> None:
+        nonlocal leader
+        assert (node, api, request.election_type) == (2, ELECT_LEADERS, 0)
+        assert request.topic_partitions == (ElectLeadersTopic(topic=TOPIC, partitions=(0,)),)
+        leader = 1
+
+    monkeypatch.setattr(control, "view", view)
+    monkeypatch.setattr(control, "_try", elect)
+    await control.place([(1, 2)], within_s=5.0)
+    assert control.topic == TOPIC
