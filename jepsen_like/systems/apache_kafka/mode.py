@@ -1,19 +1,18 @@
 """The settings of a cluster of Apache Kafka and of the clients of a run, and what a run with them is held to."""
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.kafka import settings as names
-from jepsen_like.systems.kafka.mode import ISR, PATIENT_MESSAGE_WITHIN_MS, KafkaMode
-from jepsen_like.systems.kafka.promises import IsrRule
+from jepsen_like.systems.kafka.foreign_mode import ForeignMode
+from jepsen_like.systems.kafka.mode import ISR
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_word, parse_words
-from jepsen_like.systems.kafka.sources import cite
-from kafka_compat.config_keys import BEFORE_ACK, FLUSH, PAGE_CACHE
+from kafka_compat.config_keys import FLUSH
 
 FLUSH_MESSAGES: Final = "log.flush.interval.messages"
 SHARE_FACTOR: Final = "share.coordinator.state.topic.replication.factor"
@@ -38,8 +37,10 @@ def broker_names() -> tuple[str, ...]:
 
 
 @attrs.frozen
-class ApacheMode(KafkaMode):
+class ApacheMode(ForeignMode):
     """`settings` are those of a run, by Kafka's names; what is not there has the broker's default."""
+
+    flush_name: ClassVar[str] = FLUSH_MESSAGES
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str = ISR) -> "ApacheMode":
@@ -62,26 +63,6 @@ class ApacheMode(KafkaMode):
         for name in (names.ACKS, names.MIN_ISR, names.UNCLEAN, names.ELIGIBLE, names.LAG_MS, names.SESSION_MS):
             settings[name]
         return cls(test["replication"], settings)
-
-    def promise(self, kinds: Iterable[str]) -> str:
-        """In one sentence, with its sources."""
-        return cite(super().promise(kinds), self.rule)
-
-    @property
-    def message_within_ms(self) -> int:
-        """Longer than a broker of theirs takes to come back."""
-        return PATIENT_MESSAGE_WITHIN_MS
-
-    @property
-    def flush(self) -> str:
-        """A record is on the disk before it is acknowledged where each is flushed by itself."""
-        return BEFORE_ACK if str(self.settings.get(FLUSH_MESSAGES, "")) == "1" else PAGE_CACHE
-
-    @property
-    def rule(self) -> IsrRule:
-        """With the name of Kafka's own setting for flushes."""
-        given = self.settings.get(FLUSH_MESSAGES, "default")
-        return attrs.evolve(super().rule, flush_setting=f"{FLUSH_MESSAGES}={given}")
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -4,18 +4,16 @@ Facts are what the owner has set: they bound how long a leader that was replaced
 """
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 import attrs
 
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.kafka import settings as names
-from jepsen_like.systems.kafka.mode import ISR, PATIENT_MESSAGE_WITHIN_MS, KafkaMode
-from jepsen_like.systems.kafka.promises import IsrRule
+from jepsen_like.systems.kafka.foreign_mode import ForeignMode
+from jepsen_like.systems.kafka.mode import ISR
 from jepsen_like.systems.kafka.settings import Value, WrongSettingWord, parse_word, parse_words
-from jepsen_like.systems.kafka.sources import cite
-from kafka_compat.config_keys import BEFORE_ACK, PAGE_CACHE
 
 FLUSH_MESSAGES: Final = "flush.messages"
 RUN_DEFAULTS: Final[Mapping[str, Value]] = {
@@ -35,8 +33,10 @@ KNOWN: Final = (*RUN_DEFAULTS, names.FACTOR, FLUSH_MESSAGES)
 
 
 @attrs.frozen
-class TargetMode(KafkaMode):
+class TargetMode(ForeignMode):
     """See `KafkaMode`; brokers are left as they are."""
+
+    flush_name: ClassVar[str] = FLUSH_MESSAGES
 
     @classmethod
     def of(cls, words: Sequence[str], replication: str = ISR) -> "TargetMode":
@@ -59,26 +59,6 @@ class TargetMode(KafkaMode):
         for name in RUN_DEFAULTS:
             settings[name]
         return cls(test["replication"], settings)
-
-    def promise(self, kinds: Iterable[str]) -> str:
-        """In one sentence, with its sources."""
-        return cite(super().promise(kinds), self.rule)
-
-    @property
-    def message_within_ms(self) -> int:
-        """Longer than a broker of theirs takes to come back."""
-        return PATIENT_MESSAGE_WITHIN_MS
-
-    @property
-    def flush(self) -> str:
-        """A record is on the disk before it is acknowledged where the topic has each flushed by itself."""
-        return BEFORE_ACK if str(self.settings.get(FLUSH_MESSAGES, "")) == "1" else PAGE_CACHE
-
-    @property
-    def rule(self) -> IsrRule:
-        """With the name of the topic's setting for flushes."""
-        given = self.settings.get(FLUSH_MESSAGES, "default")
-        return attrs.evolve(super().rule, flush_setting=f"{FLUSH_MESSAGES}={given}")
 
     @property
     def topic_configs(self) -> Mapping[str, str]:
