@@ -45,6 +45,8 @@ from jepsen_like.run.options import directory_option
 SEED: Final = 1
 ALL: Final = "all"
 NOT_RUN: Final = "not run yet"
+FAILED: Final = "did not"
+"""The reason of a cell begins so if it was to run and shows nothing."""
 STYLES: Final = {
     matrix_words.KEPT: "green",
     matrix_words.LOST: "yellow",
@@ -189,7 +191,7 @@ def carry_out_all(
         pace = (time.monotonic() - began) / done_s if done_s else 1.0
         place = f"[{number + 1}/{len(missing)}] {cell.words}"
         click.echo(f"{place}   about {max(1, round(left_s * pace / 60))} min left", err=True)
-        told["cells"][places[cell.place]] = row = carry_out(cell, directory, cell.directory, engine, worker)
+        told["cells"][places[cell.place]] = row = carry_out(cell, directory, engine, worker)
         left_s, done_s = left_s - planned_s(cell), done_s + planned_s(cell)
         click.echo(f"    {matrix_words.cell_line(row)}", err=True)
         write_json(directory / MATRIX, told)
@@ -198,9 +200,9 @@ def carry_out_all(
     return True
 
 
-def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: TaskRunner) -> dict[str, Any]:
+def carry_out(cell: Cell, directory: Path, engine: Engine, worker: TaskRunner) -> dict[str, Any]:
     """One cell, in a directory of its own, which an interrupted run may have left."""
-    place = directory / name
+    place = directory / cell.directory
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     try:
@@ -209,10 +211,15 @@ def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: Ta
         again = reproduction(cell.plan, quick=engine is Engine.LOCAL)
         results = execute_run(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
     except (EnvironmentMissing, click.UsageError) as error:
-        return absent(cell, f"did not start: {error.format_message()}")
+        return absent(cell, f"{FAILED} start: {error.format_message()}")
     if results.is_interrupted:
         return absent(cell, "interrupted")
-    return judge(cell, name, results)
+    missed = len(cell.plan.planned) - len(results.faults)
+    if missed > 0:
+        return absent(
+            cell, f"{FAILED} do what it is for: {missed} of {len(cell.plan.planned)} faults had to be left out"
+        )
+    return judge(cell, results)
 
 
 def absent(cell: Cell, reason: str) -> dict[str, Any]:
@@ -220,7 +227,7 @@ def absent(cell: Cell, reason: str) -> dict[str, Any]:
     return {"way": cell.way.name, "column": cell.column.name, "reason": reason}
 
 
-def judge(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
+def judge(cell: Cell, results: RunResults) -> dict[str, Any]:
     """A cell as matrix.json has it. `rate_s` counts acknowledged records per second of load; times are in seconds."""
     rto = results.rto or RecoveryTimes()
     broken = [
@@ -232,8 +239,8 @@ def judge(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
         "way": cell.way.name,
         "column": cell.column.name,
         "reason": None,
-        "directory": directory,
-        "report": f"{directory}/{REPORT}",
+        "directory": cell.directory,
+        "report": f"{cell.directory}/{REPORT}",
         "valid": results.valid,
         "why": (broken or list(results.unknown) or [""])[0],
         "acked": results.acked,
@@ -256,7 +263,7 @@ def status_of(rows: Sequence[dict[str, Any]]) -> ExitStatus:
     ran = [row for row in rows if row["reason"] is None]
     if any(row["valid"] is False for row in ran):
         return ExitStatus.VIOLATION
-    failed = any(str(row["reason"]).startswith("did not start") for row in rows)
+    failed = any(str(row["reason"]).startswith(FAILED) for row in rows)
     return ExitStatus.UNKNOWN if failed or not ran or any(row["valid"] is None for row in ran) else ExitStatus.VALID
 
 

@@ -25,6 +25,7 @@ CALM: Final = "none"
 """The column without a fault, in which clients are as fast as they are answered."""
 PEACE_S: Final = 4.0
 """The time by which the load of each cell is longer if it need not be quick."""
+COPIES: Final = 3
 BY_HAND: Final = "promote-by-hand"
 SEED_OF_FAULTS: Final = 2
 """With it a leader that is cut off from its followers goes on serving clients."""
@@ -43,7 +44,7 @@ class ModeRow:
     """`name=value`, as after `--set`."""
     waits: str
     """The event that an acknowledgement waits for, in words."""
-    nodes: int = 3
+    nodes: int = COPIES
     cuts_followers: str = "partition"
     """The kind of fault that keeps followers away for long."""
     loses_disk: str = "wipe"
@@ -56,7 +57,7 @@ class ModeRow:
         return RunPlan(
             system=self.system,
             replication=self.replication,
-            nodes=self.nodes,
+            nodes=COPIES if column.only_copies else self.nodes,
             duration_s=column.duration_s + (0.0 if quick else PEACE_S),
             rate=0.0 if column.name == CALM else RATE,
             concurrency=CONCURRENCY,
@@ -76,6 +77,8 @@ class Column:
     story: str
     duration_s: float
     faults: Callable[[ModeRow], tuple[Fault, ...]]
+    only_copies: bool = False
+    """True if each node has to have a copy, or the fault may miss."""
 
 
 def _fault(number: int, kind: str, at_s: float, hold_s: float, target: Target = Target.LEADER) -> Fault:
@@ -143,6 +146,7 @@ COLUMNS: Final = (
         ),
         duration_s=11.0,
         faults=lambda way: (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=SEED_OF_DAMAGE),),
+        only_copies=True,
     ),
     Column(
         name="power",

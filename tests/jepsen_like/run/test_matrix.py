@@ -13,9 +13,11 @@ import pytest
 from jepsen_like.checker.engine.local import LocalEngine
 from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import ExitStatus
+from jepsen_like.record.results import RunResults
 from jepsen_like.run.command import validate, write_json
 from jepsen_like.run.matrix import (
     begin,
+    carry_out,
     carry_out_all,
     command_of,
     keep_what_ran,
@@ -24,7 +26,7 @@ from jepsen_like.run.matrix import (
     place_of,
     status_of,
 )
-from jepsen_like.run.matrix_plan import CALM, COLUMNS, OURS, WAYS, Cell, cells
+from jepsen_like.run.matrix_plan import CALM, COLUMNS, COPIES, OURS, WAYS, Cell, cells
 from tests.jepsen_like.report.test_matrix import row
 
 CONTEXT, OPTION = click.Context(matrix), matrix.params[0]
@@ -116,6 +118,7 @@ def test_a_matrix_of_another_seed_is_not_gone_on_with(tmp_path: Path) -> None:
         ({"lost": 9, "lost_allowed": 9}, ExitStatus.VALID),
         ({"reason": "wipe: a voter would vote once more"}, ExitStatus.VALID),
         ({"reason": "did not start: no node was elected"}, ExitStatus.UNKNOWN),
+        ({"reason": "did not do what it is for: 1 of 2 faults had to be left out"}, ExitStatus.UNKNOWN),
         ({"valid": None}, ExitStatus.UNKNOWN),
         ({"valid": False, "lost": 1}, ExitStatus.VIOLATION),
     ],
@@ -132,6 +135,21 @@ def test_what_was_done_is_kept_when_a_run_is_interrupted(tmp_path: Path, monkeyp
     assert carry_out_all(todo, told, tmp_path, Engine.LOCAL, LocalEngine()) is False
     kept = json.loads((tmp_path / "matrix.json").read_text())["cells"]
     assert [each["reason"] for each in kept] == [None, "interrupted", "not run yet"]
+
+
+def test_a_cell_whose_fault_was_withheld_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = cells(frozenset(["kafka, acks=1", "kill"]), OURS, 1, quick=True)
+    struck = tuple({"id": number} for number, _ in enumerate(cell.plan.planned))
+    monkeypatch.setattr("jepsen_like.run.matrix.judge", lambda *_: row(*cell.place))
+    for faults, reason in ((struck, None), (struck[:1], "did not do what it is for: 1 of 2 faults had to be left out")):
+        results = RunResults(valid=True, faults=faults)
+        monkeypatch.setattr("jepsen_like.run.matrix.execute_run", lambda *_, told=results, **__: told)
+        assert carry_out(cell, tmp_path, Engine.LOCAL, LocalEngine())["reason"] == reason
+
+
+def test_faults_of_damage_find_a_copy_on_every_node() -> None:
+    for cell in cells(frozenset(["damage"]), OURS, 1, quick=True):
+        assert cell.plan.nodes == COPIES
 
 
 @pytest.mark.campaign
