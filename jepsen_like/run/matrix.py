@@ -58,7 +58,7 @@ STYLES: Final = {
 
 def parse_names(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     """The rows and columns that were asked for. Raises `BadParameter` for a name that there is not."""
-    known = [each.name for each in (*WAYS, *COLUMNS)]
+    known = [*(way.name for way in WAYS), *(column.name for column in COLUMNS)]
     if unknown := [value for value in values if value not in known]:
         raise click.BadParameter(f"no {unknown[0]!r}; there are {'; '.join(known)}")
     return frozenset(values)
@@ -214,11 +214,9 @@ def carry_out(cell: Cell, directory: Path, engine: Engine, worker: TaskRunner) -
         return absent(cell, f"{FAILED} start: {error.format_message()}")
     if results.is_interrupted:
         return absent(cell, "interrupted")
-    missed = len(cell.plan.planned) - len(results.faults)
-    if missed > 0:
-        return absent(
-            cell, f"{FAILED} do what it is for: {missed} of {len(cell.plan.planned)} faults had to be left out"
-        )
+    planned, done = len(cell.plan.planned or ()), len(results.faults)
+    if done < planned:
+        return absent(cell, f"{FAILED} do what it is for: {planned - done} of {planned} faults had to be left out")
     return judge(cell, results)
 
 

@@ -139,7 +139,7 @@ def test_what_was_done_is_kept_when_a_run_is_interrupted(tmp_path: Path, monkeyp
 
 def test_a_cell_whose_fault_was_withheld_shows_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cell,) = cells(frozenset(["kafka, acks=1", "kill"]), OURS, 1, quick=True)
-    struck = tuple({"id": number} for number, _ in enumerate(cell.plan.planned))
+    struck = tuple({"id": number} for number, _ in enumerate(cell.plan.planned or ()))
     monkeypatch.setattr("jepsen_like.run.matrix.judge", lambda *_: row(*cell.place))
     for faults, reason in ((struck, None), (struck[:1], "did not do what it is for: 1 of 2 faults had to be left out")):
         results = RunResults(valid=True, faults=faults)
