@@ -1,6 +1,6 @@
 """The behaviour of a system in one run, as figures that a run of another system has, too.
 
-A figure belongs to an aspect: how operations ended, offsets, epochs, redelivery, recovery. `beside` compares the figures of two runs.
+A figure belongs to an aspect: how operations ended, offsets, epochs, redelivery, recovery. Figures of two runs can be compared.
 Offsets are those that acknowledgements name and final logs hold. A leadership begins an epoch in a partition, or in a group of brokers.
 """
 
@@ -33,7 +33,7 @@ COLUMNS: Final = ("object", "process", "f", "type", "err", "a", "b", "offset", "
 
 
 @attrs.frozen
-class Figure:
+class Trait:
     """One figure of a run; None: it was not measured, or does not exist there."""
 
     aspect: str
@@ -41,7 +41,7 @@ class Figure:
     value: Value
 
 
-def read_behaviour(directory: Path, results: RunResults) -> list[Figure]:
+def read_behaviour(directory: Path, results: RunResults) -> list[Trait]:
     """Returns all figures of a run. Raises `UnreadableHistory`."""
     history = HistoryReader.open(directory / "history.parquet").columns(COLUMNS)
     rows = dict(zip(COLUMNS, history, strict=True))
@@ -57,26 +57,26 @@ def read_behaviour(directory: Path, results: RunResults) -> list[Figure]:
     ]
 
 
-def of_results(results: RunResults) -> Iterator[Figure]:
-    """The verdict, what became of records, and the speed."""
-    yield Figure(VERDICT, "of the check", VERDICTS[results.valid])
-    yield Figure(RECORDS, "lost", float(results.lost_acked))
-    yield Figure(RECORDS, "duplicated", float(results.duplicated or 0))
-    yield Figure(SPEED, "acknowledged", float(results.acked))
-    yield Figure(SPEED, "operations per second", results.throughput_ops_s)
+def of_results(results: RunResults) -> Iterator[Trait]:
+    """Yields the verdict, what became of records, and the speed."""
+    yield Trait(VERDICT, "of the check", VERDICTS[results.valid])
+    yield Trait(RECORDS, "lost", float(results.lost_acked))
+    yield Trait(RECORDS, "duplicated", float(results.duplicated or 0))
+    yield Trait(SPEED, "acknowledged", float(results.acked))
+    yield Trait(SPEED, "operations per second", results.throughput_ops_s)
     for name in ("p50", "p99"):
-        yield Figure(SPEED, f"{name}, ms", results.latency_ms.get(name))
-    yield Figure(SPEED, "available", results.availability.get("share"))
+        yield Trait(SPEED, f"{name}, ms", results.latency_ms.get(name))
+    yield Trait(SPEED, "available", results.availability.get("share"))
 
 
-def of_ends(rows: Mapping[str, Ints]) -> Iterator[Figure]:
-    """How operations ended: of each action the share of each outcome, with the name of its error."""
+def of_ends(rows: Mapping[str, Ints]) -> Iterator[Trait]:
+    """Yields of each action the share of each outcome, with the name of its error."""
     action = np.where(np.isin(rows["f"], WRITES), Action.SEND, rows["f"])
     for f in np.unique(action).tolist():
         done = action == f
         pairs, counts = np.unique(np.stack([rows["type"][done], rows["err"][done]]), axis=1, return_counts=True)
         for outcome, error, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
-            yield Figure(ENDS, _name_end(Action(f), Outcome(outcome), ErrorCode(error)), count / int(done.sum()))
+            yield Trait(ENDS, _name_end(Action(f), Outcome(outcome), ErrorCode(error)), count / int(done.sum()))
 
 
 def _name_end(action: Action, outcome: Outcome, error: ErrorCode) -> str:
@@ -85,21 +85,21 @@ def _name_end(action: Action, outcome: Outcome, error: ErrorCode) -> str:
     return f"{what} {ENDED[outcome]}{why}"
 
 
-def of_offsets(rows: Mapping[str, Ints], logs: Mapping[str, Ints] | None) -> Iterator[Figure]:
-    """Where final logs begin and what they leave out; and whether acknowledged offsets are unique, and rise in real time."""
+def of_offsets(rows: Mapping[str, Ints], logs: Mapping[str, Ints] | None) -> Iterator[Trait]:
+    """Yields the places where final logs begin and have gaps, and the acknowledged offsets that are not unique, or fall."""
     if logs is not None and len(logs["offset"]):
         held = [logs["offset"][logs["object"] == obj] for obj in np.unique(logs["object"]).tolist()]
-        yield Figure(OFFSETS, "the last log begins at", float(max(int(each.min()) for each in held)))
+        yield Trait(OFFSETS, "the last log begins at", float(max(int(each.min()) for each in held)))
         holes = (int(each.max() - each.min()) + 1 - len(np.unique(each)) for each in held)
-        yield Figure(OFFSETS, "without a record", float(sum(holes)))
+        yield Trait(OFFSETS, "without a record", float(sum(holes)))
     placed = (rows["type"] == Outcome.OK) & np.isin(rows["f"], WRITES) & (rows["offset"] >= 0)
     objects, offsets = rows["object"][placed], rows["offset"][placed]
     places = np.unique(np.stack([objects, offsets]), axis=1).shape[1]
-    yield Figure(OFFSETS, "given to two records", float(len(offsets) - places))
+    yield Trait(OFFSETS, "given to two records", float(len(offsets) - places))
     t_inv, t_ret = rows["t_inv"][placed], rows["t_ret"][placed]
     of_objects = (objects == obj for obj in np.unique(objects).tolist())
     inverted = sum(count_inverted(t_inv[those], t_ret[those], offsets[those]) for those in of_objects)
-    yield Figure(OFFSETS, "lower than one that was acknowledged before", float(inverted))
+    yield Trait(OFFSETS, "lower than one that was acknowledged before", float(inverted))
 
 
 def count_inverted(t_inv: Ints, t_ret: Ints, offset: Ints) -> int:
@@ -109,17 +109,17 @@ def count_inverted(t_inv: Ints, t_ret: Ints, offset: Ints) -> int:
     return int(np.count_nonzero(highest[np.searchsorted(t_ret[order], t_inv, side="left")] > offset))
 
 
-def of_epochs(states: Mapping[str, Any] | None, results: RunResults) -> Iterator[Figure]:
-    """The epochs that began after the first one, for each partition or group; without states by the terms of all leaders."""
+def of_epochs(states: Mapping[str, Any] | None, results: RunResults) -> Iterator[Trait]:
+    """Yields the epochs after the first one, for each partition or group; without states by the terms of all leaders."""
     if states is None or not len(leading := _leading(states)):
         terms = {int(role["term"]) for role in results.roles if role["role"] == LEADER}
-        yield Figure(EPOCHS, "begun in each partition", float(max(0, len(terms) - 1)) if terms else None)
+        yield Trait(EPOCHS, "begun in each partition", float(max(0, len(terms) - 1)) if terms else None)
         return
     led = np.unique(np.stack([states[name][leading] for name in ("object", "epoch", "node")]), axis=1)
     epochs = np.unique(led[:2], axis=1)
     objects = len(np.unique(epochs[0]))
-    yield Figure(EPOCHS, "begun in each partition", round(epochs.shape[1] / objects - 1, 2))
-    yield Figure(EPOCHS, "with two leaders", float(led.shape[1] - epochs.shape[1]))
+    yield Trait(EPOCHS, "begun in each partition", round(epochs.shape[1] / objects - 1, 2))
+    yield Trait(EPOCHS, "with two leaders", float(led.shape[1] - epochs.shape[1]))
 
 
 def _leading(states: Mapping[str, Any]) -> Ints:
@@ -127,8 +127,8 @@ def _leading(states: Mapping[str, Any]) -> Ints:
     return np.flatnonzero(leads | ((states["kind"] == StateKind.ROLE) & (states["value"] == MASTER)))
 
 
-def of_redelivery(rows: Mapping[str, Ints]) -> Iterator[Figure]:
-    """How often members of a group were given what their group had been given before; nothing without groups."""
+def of_redelivery(rows: Mapping[str, Ints]) -> Iterator[Trait]:
+    """Yields the share of records that a group had been given before; nothing without groups."""
     assigned = (rows["f"] == Action.ASSIGN) & (rows["a"] != NONE)
     group_of = dict(zip(rows["process"][assigned].tolist(), rows["a"][assigned].tolist(), strict=True))
     polled = (rows["f"] == Action.POLL) & (rows["offset"] >= 0)
@@ -138,11 +138,11 @@ def of_redelivery(rows: Mapping[str, Ints]) -> Iterator[Figure]:
     given = np.stack([group, rows["object"][polled], rows["offset"][polled]])[:, group != NONE]
     if given.shape[1]:
         again = given.shape[1] - np.unique(given, axis=1).shape[1]
-        yield Figure(REDELIVERY, "given again", again / given.shape[1])
+        yield Trait(REDELIVERY, "given again", again / given.shape[1])
 
 
-def of_recovery(results: RunResults) -> Iterator[Figure]:
-    """For each fault the time until a write that began after it was acknowledged; None: none ever was."""
+def of_recovery(results: RunResults) -> Iterator[Trait]:
+    """Yields for each fault the time until a write that began after it was acknowledged; None: none ever was."""
     for fault in (results.rto or RecoveryTimes()).faults or ():
         name = f"{fault['id']} {fault['kind']} {fault['target']}"
-        yield Figure(RECOVERY, name, fault["s"] if fault["recovered"] else None)
+        yield Trait(RECOVERY, name, fault["s"] if fault["recovered"] else None)

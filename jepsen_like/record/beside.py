@@ -1,6 +1,6 @@
 """Compares the behaviour of two systems under the same load and faults, figure by figure, each within a stated tolerance.
 
-Faults hit whoever leads, and elections take their time. So times and shares may differ by what one machine and one draw make of them. A
+Faults hit the present leader, and elections take their time. So times and shares may differ by what one machine and one draw make of them. A
 promise may not: what one run has at all the other one must have, too.
 """
 
@@ -18,7 +18,7 @@ from jepsen_like.record.behaviour import (
     REDELIVERY,
     SPEED,
     VERDICT,
-    Figure,
+    Trait,
     Value,
 )
 
@@ -36,7 +36,7 @@ TIMES: Final = 2.0
 
 @attrs.frozen
 class Tolerance:
-    """How far two figures of an aspect may be apart, in words and as a rule."""
+    """The distance that two figures of an aspect may have, in words and as a rule."""
 
     words: str
     exceeds: Callable[[Value, Value], bool]
@@ -101,7 +101,7 @@ TOLERANCES: Final[Mapping[str, Tolerance]] = {
 """By aspect, in the order in which people read them."""
 
 
-def compare(first: Sequence[Figure], beside: Sequence[Figure]) -> list[Compared]:
+def compare(first: Sequence[Trait], beside: Sequence[Trait]) -> list[Compared]:
     """Returns the figures of both by aspect, those of the first run in its order, then what only the other one has."""
     values = {(each.aspect, each.name): each.value for each in first}
     others = {(each.aspect, each.name): each.value for each in beside}

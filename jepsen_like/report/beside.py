@@ -1,6 +1,6 @@
 """One page about two systems under the same load and faults: their figures side by side, and which differ by more than is tolerated.
 
-The directory of such a pair holds `beside.json`, and a run directory for each system.
+The directory of such a pair holds a JSON file about both, and a run directory for each system.
 """
 
 import itertools
@@ -36,7 +36,7 @@ def render_beside(directory: Path) -> Path:
         command=told["command"],
         differences=told["differences"],
         aspects=[
-            {"name": aspect, "tolerance": TOLERANCES[aspect].words, "rows": [_shown(row) for row in rows]}
+            {"name": aspect, "tolerance": TOLERANCES[aspect].words, "rows": [_show(row) for row in rows]}
             for aspect, rows in itertools.groupby(told["rows"], key=lambda row: str(row["aspect"]))
         ],
         directory=directory.resolve().name,
@@ -56,7 +56,7 @@ def sum_up(told: Mapping[str, Any]) -> Mapping[str, str]:
     return APART if told["differences"] else ALIKE
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _show(row: Mapping[str, Any]) -> dict[str, Any]:
     words = {name: word_of(row["aspect"], row[name]) for name in ("first", "beside")}
     return {"name": row["name"], "differs": row["differs"], **words}
 
@@ -83,10 +83,10 @@ def lines_of(told: Mapping[str, Any]) -> list[str]:
         rows.append(
             ("!" if row["differs"] else "", name, *(word_of(row["aspect"], row[of]) for of in ("first", "beside")))
         )
-    return _aligned(rows)
+    return _align(rows)
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+def _align(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

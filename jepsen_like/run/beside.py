@@ -83,7 +83,7 @@ def plan_for(plan: RunPlan, system: System, systems: Sequence[System], words: Se
 
 
 def tell(plans: Sequence[RunPlan], done: Sequence[RunResults], directory: Path, command: str) -> dict[str, Any]:
-    """Returns the content of beside.json: both runs, their figures, and the differences in words."""
+    """Returns what is known of the pair: both runs, their figures, and the differences in words."""
     systems = [plan.system for plan in plans]
     first, beside = (read_behaviour(directory / system, results) for system, results in zip(systems, done, strict=True))
     rows = [attrs.asdict(row) for row in compare(first, beside)]

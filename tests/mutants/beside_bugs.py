@@ -1,4 +1,4 @@
-"""Deliberate bugs in the comparison of two systems: figures that hide a difference, and differences that nobody names."""
+"""Deliberate bugs in the comparison of two systems: figures that hide a difference, and differences that stay unnamed."""
 
 from collections.abc import Sequence
 from functools import partial

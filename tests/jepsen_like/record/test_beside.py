@@ -11,7 +11,7 @@ from jepsen_like.record.behaviour import (
     REDELIVERY,
     SPEED,
     VERDICT,
-    Figure,
+    Trait,
     Value,
 )
 from jepsen_like.record.beside import NOT_DONE, compare
@@ -46,13 +46,13 @@ from jepsen_like.record.beside import NOT_DONE, compare
 )
 def test_what_is_beyond_its_tolerance_differs(aspect: str, first: Value, beside: Value, differs: bool) -> None:
     for one, other in ((first, beside), (beside, first)):
-        (row,) = compare([Figure(aspect, "a", one)], [Figure(aspect, "a", other)])
+        (row,) = compare([Trait(aspect, "a", one)], [Trait(aspect, "a", other)])
         assert row.differs is differs
 
 
 def test_what_only_one_run_has_is_compared_too() -> None:
-    first = [Figure(RECOVERY, "1 kill leader", 1.0), Figure(ENDS, "write ok", 1.0)]
-    beside = [Figure(ENDS, "write ok", 0.98), Figure(ENDS, "write failed, not leader", 0.02)]
+    first = [Trait(RECOVERY, "1 kill leader", 1.0), Trait(ENDS, "write ok", 1.0)]
+    beside = [Trait(ENDS, "write ok", 0.98), Trait(ENDS, "write failed, not leader", 0.02)]
     rows = compare(first, beside)
     assert [(row.name, row.first, row.beside, row.differs) for row in rows] == [
         ("write ok", 1.0, 0.98, False),

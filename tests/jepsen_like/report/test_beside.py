@@ -17,7 +17,7 @@ ROWS = [
 ]
 
 
-def told(*valid: bool | None, **changes: Any) -> dict[str, Any]:
+def tell(*valid: bool | None, **changes: Any) -> dict[str, Any]:
     systems = ("kafka", "apache-kafka")
     runs = [{"system": name, "directory": name, "valid": each} for name, each in zip(systems, valid, strict=True)]
     differences = [describe_difference(row, systems) for row in ROWS if row["differs"]]
@@ -34,18 +34,18 @@ def told(*valid: bool | None, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_the_worst_comes_first(tmp_path: Path, valid: tuple[bool | None, ...], changes: Any, headline: str) -> None:
-    (tmp_path / BESIDE).write_text(json.dumps(told(*valid, **changes)))
+    (tmp_path / BESIDE).write_text(json.dumps(tell(*valid, **changes)))
     page = render_beside(tmp_path).read_text()
     assert headline in strip_tags(page)
     assert 'href="apache-kafka/report.html"' in page
 
 
 def test_a_difference_is_named_with_both_figures_and_its_tolerance(tmp_path: Path) -> None:
-    (tmp_path / BESIDE).write_text(json.dumps(told(True, True)))
+    (tmp_path / BESIDE).write_text(json.dumps(tell(True, True)))
     text = strip_tags(render_beside(tmp_path).read_text())
     assert "ends, write ok: kafka 90.0%, apache-kafka 98.4% (tolerated: 5% of the action" in text
     assert "2.50 s" in text
-    assert [line.split() for line in lines_of(told(True, True))][1:] == [
+    assert [line.split() for line in lines_of(tell(True, True))][1:] == [
         ["!", "ends:", "write", "ok", "90.0%", "98.4%"],
         ["recovery:", "1", "kill", "leader", "2.50", "s", "never"],
     ]
