@@ -127,7 +127,7 @@ class Cluster:
     async def start(self, nodes: Iterable[int]) -> None:
         """Start these nodes together; return when all listen. Raises `NodeDidNotStart`, in a group, if one does not."""
         await together(
-            lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S),
+            lambda node: self.nodes[node].start(self._nursery, within_s=START_WITHIN_S + self.system.slower_by_s),
             [node for node in nodes if not self.nodes[node].is_running],
         )
 
@@ -137,7 +137,7 @@ class Cluster:
         async def start(node: int) -> None:
             if not self.nodes[node].is_running:
                 with contextlib.suppress(NodeDidNotStart):
-                    await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S)
+                    await self.nodes[node].start(self._nursery, within_s=START_WITHIN_S + self.system.slower_by_s)
 
         await together(start, [node for node in nodes if not self.nodes[node].is_running])
 
@@ -176,7 +176,8 @@ class Cluster:
     async def stop(self, nodes: Iterable[int]) -> None:
         """SIGTERM them together and wait until they are gone."""
         running = [node for node in nodes if self.nodes[node].is_running]
-        await together(lambda node: self.nodes[node].stop(within_s=STOP_WITHIN_S), running)
+        within_s = STOP_WITHIN_S + self.system.slower_by_s
+        await together(lambda node: self.nodes[node].stop(within_s=within_s), running)
 
     async def promote(self, master: int) -> None:
         """Have an operator make this node lead: those whom it concerns are restarted if they run, or start so later."""

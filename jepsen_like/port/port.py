@@ -356,6 +356,8 @@ class System(abc.ABC):
     """The scenarios that `quorumlog scenario` shows of it."""
     recovers_in_s: ClassVar[float] = 0.0
     """The time that it may take to serve again after a fault, beyond that which each kind of fault is given."""
+    slower_by_s: ClassVar[float] = 0.0
+    """The time that its processes may take to start, and to end, beyond that which ours need on a busy machine."""
     clients_need_secret: ClassVar[bool] = False
     """True if the secret of the cluster admits its clients as well as its processes."""
 
