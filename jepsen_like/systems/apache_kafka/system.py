@@ -14,6 +14,7 @@ from jepsen_like.systems.apache_kafka.broker_lines import translate
 from jepsen_like.systems.apache_kafka.control import ApacheControl
 from jepsen_like.systems.apache_kafka.launch import FILES, LOGS, METADATA
 from jepsen_like.systems.apache_kafka.mode import ApacheMode
+from jepsen_like.systems.apache_kafka.scenarios import SCENARIOS
 from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
 from jepsen_like.systems.kafka.control import TOPIC
 from jepsen_like.systems.kafka.processes import observe
@@ -38,7 +39,9 @@ class ApacheKafkaAdapter(KafkaAdapter):
     }
     standing_settings: ClassVar[tuple[str, ...]] = ()
     kept_by_wipe: ClassVar[tuple[str, ...]] = (METADATA, FILES)
-    scenarios: ClassVar[tuple[NamedScenario, ...]] = ()
+    slower_by_s: ClassVar[float] = 60.0
+    recovers_in_s: ClassVar[float] = 30.0
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     configure = staticmethod(ApacheMode.of)
     mode_of = staticmethod(ApacheMode.of_test)
     command = staticmethod(processes.broker_command)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -14,7 +14,16 @@ from confluent_kafka import KafkaException, TopicPartition
 from jepsen_like.bench.kafka.cluster import KafkaCluster
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
-from tests.jepsen_like.systems.kafka_target.by_hand import HandCluster, apache_by_hand, ours_by_hand
+from tests.jepsen_like.systems.kafka_target.by_hand import (
+    PASSWORD,
+    HandCluster,
+    apache_by_hand,
+    client_properties,
+    ours_by_hand,
+)
+
+if TYPE_CHECKING:
+    from jepsen_like.cluster.authority import Authority
 
 QUICK_SESSIONS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400"}
 OTHER = "another-owners"
@@ -89,3 +98,19 @@ def test_apache_kafka_started_by_hand(tmp_path: Path, is_planted: bool) -> None:
     assert status == (ExitStatus.VIOLATION if is_planted else ExitStatus.VALID)
     assert (results["lost_acked"] > 300) is is_planted
     assert {fault["kind"] for fault in results["faults"]} == {"kill", "pause"}
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(600)
+@needs_apache
+def test_a_user_logs_in_over_tls_to_apache_kafka(tmp_path: Path, authority: "Authority") -> None:
+    config = tmp_path / "client.properties"
+    with apache_by_hand(tmp_path / "brokers", {}, authority) as (cluster, _):
+        config.write_text(client_properties(authority))
+        words = ["--command-config", str(config), "--nemesis", "pause", "--duration", "10", "--seed", "1"]
+        status, results = run(cluster, tmp_path / "runs", *words, "--set", "min.insync.replicas=2")
+        assert status == ExitStatus.VALID
+        assert results["acked"] > 300
+        config.write_text(client_properties(authority).replace(PASSWORD, "another's"))
+        options = ["--target", "kafka", "--bootstrap-servers", cluster.servers, "--command-config", str(config)]
+        assert execute(["run", "--quick", "--nemesis", "none", *options]) == ExitStatus.ENVIRONMENT
