@@ -1,12 +1,13 @@
 """The settings of a run reach the brokers, and decide what the run is held to."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from jepsen_like.port.port import FurtherPort, Member, ProcessPlan, TlsPaths, WrongMode
-from jepsen_like.systems.apache_kafka.launch import LaunchPlan, write_files
+from jepsen_like.systems.apache_kafka.launch import LaunchPlan, flush, write_files
 from jepsen_like.systems.apache_kafka.mode import ApacheMode
 from jepsen_like.systems.apache_kafka.processes import CONTROLLER_PORT, PEERS, broker_command
 from jepsen_like.systems.apache_kafka.system import ApacheKafkaAdapter
@@ -97,3 +98,14 @@ def test_the_files_of_a_broker_are_written_where_a_lost_disk_leaves_them(tmp_pat
     ]
     assert (files / "hosts").read_text() == "h n1\n"
     assert "%nano" in (files / "log4j2.xml").read_text()
+
+
+def test_a_new_disk_is_flushed_before_its_broker_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "metadata").mkdir()
+    (tmp_path / "metadata" / "bootstrap.checkpoint").write_bytes(b"features")
+    flushed = []
+    monkeypatch.setattr(os, "fsync", lambda opened: flushed.append(os.readlink(f"/proc/self/fd/{opened}")))
+    flush(tmp_path)
+    assert flushed == [
+        str(path) for path in (tmp_path, tmp_path / "metadata", tmp_path / "metadata/bootstrap.checkpoint")
+    ]
