@@ -1,4 +1,4 @@
-"""What others have found of Apache Kafka is found again, and the setting that ends it ends it."""
+"""Losses of Apache Kafka that others have published come about here, and end with the setting that ends them."""
 
 import json
 from pathlib import Path
