@@ -141,6 +141,8 @@ def check_run(
             check = _compaction_check(directory, dump, kept)
         case Model.MIRRORED:
             check = MirrorCheck(dump, _dumped_nodes(kept), _mirror_names(directory))
+        case Model.TOTAL_QUEUE:
+            check = ObjectsCheck(model, tuple(allowances))
         case _:
             check = _check_of(model)
     with _job_of(history, engine, worker, limits) as job:

@@ -14,6 +14,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "nats": "jepsen_like.systems.nats.system:NatsSystem",
     "etcd": "jepsen_like.systems.etcd.system:EtcdSystem",
     "zookeeper": "jepsen_like.systems.zookeeper.system:ZooKeeperSystem",
+    "rabbitmq": "jepsen_like.systems.rabbitmq.system:RabbitSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
 TARGETS: Final[dict[str, str]] = {"target-kafka": "jepsen_like.systems.kafka_target.system:KafkaTarget"}

@@ -18,6 +18,7 @@ class Shows(enum.Enum):
 
     LOSS = "acknowledged records are lost, as the mode allows"
     NO_LOSS = "nothing that was acknowledged is lost"
+    BROKEN = "a promise is broken, as others have reported of this release"
     GROUPS_STALL = "no group commits anything while the broker is down, and plain reads go on"
     SCOPE_STOPS_ALONE = "what the killed broker leads stops until it is back, the rest goes on, and nothing that was acknowledged is lost"
     MAJORITY_COUNTS = "acknowledged with one down, not with two, and nothing that was acknowledged is lost"

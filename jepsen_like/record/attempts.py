@@ -18,7 +18,7 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 from jepsen_like.record.recovery_time import Writes
 
 BUCKET_S: Final = 0.25
-WRITES: Final = (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND)
+WRITES: Final = (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND, Action.ENQUEUE)
 DUMP: Final = "dump.parquet"
 NS_OF_MS: Final = 1e6
 

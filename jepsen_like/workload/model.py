@@ -42,7 +42,7 @@ class Request:
     @property
     def is_write(self) -> bool:
         """True if it changes anything; what does not may go unrecorded when it has no outcome."""
-        return self.f in (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND)
+        return self.f in (Action.APPEND, Action.WRITE, Action.CAS, Action.SEND, Action.ENQUEUE)
 
 
 @attrs.frozen

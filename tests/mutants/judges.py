@@ -239,23 +239,13 @@ def break_others(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
-def compare_systems(mutant: Mutant, seeds: range) -> Judgement:
-    """Runs the tests of two systems side by side that start none of them, and those of the settings of brokers of others."""
-    return _failing(
-        "beside",
-        "tests/jepsen_like/record/test_behaviour.py",
-        *(f"tests/jepsen_like/{place}/test_beside.py" for place in ("record", "report", "run")),
-        "tests/jepsen_like/systems/apache_kafka/test_settings.py",
-        *("-m", "not cluster and not campaign"),
-    )
-
-
 def adapt(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of adapters of programs of others that start none of them."""
     return _failing(
         "foreign",
         "tests/jepsen_like/cluster/test_fault_proxy.py::test_a_cut_between_two_nodes_cuts_their_further_ports_too",
-        *(f"tests/jepsen_like/systems/{name}" for name in ("foreign", "nats", "etcd", "zookeeper")),
+        *(f"tests/jepsen_like/systems/{name}" for name in ("foreign", "nats", "etcd", "zookeeper", "rabbitmq")),
+        "tests/jepsen_like/checker/elements/test_losses.py",
         *("-m", "not cluster and not campaign"),
     )
 
@@ -596,7 +586,6 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "targets": break_others,
-    "beside": compare_systems,
     "foreign": adapt,
     "standby": copy_to_standby,
     "worth": weigh_claims,

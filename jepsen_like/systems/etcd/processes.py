@@ -77,6 +77,8 @@ def flags(plan: ProcessPlan, mode: EtcdMode) -> Iterator[str]:
         yield f"--{name}={value}"
     if mode.effective.unsafe_no_fsync:
         yield "--unsafe-no-fsync"
+    if mode.effective.backend_batch_interval:
+        yield f"--backend-batch-interval={mode.effective.backend_batch_interval}"
 
 
 # -------------------------------------------------------------------- what a member tells of itself

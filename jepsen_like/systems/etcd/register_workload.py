@@ -3,7 +3,7 @@
 import base64
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -12,20 +12,28 @@ from jepsen_like.workload.model import Nonsense, Request
 from jepsen_like.workload.payload import DAMAGED
 from jepsen_like.workload.registers import Ask, RegisterWorkload
 
+GUARDS: Final = 100
+"""So many keys are compared by each change of a guarded register: etcd takes 128 operations in a transaction."""
+
 
 @attrs.define
 class EtcdRegisterWorkload(RegisterWorkload):
     """Every member is asked, for each passes on what the leader has to answer. Reads are linearizable, etcd's default."""
 
     anywhere: bool = True
+    guards: int = 0
+    """Each change also compares so many keys that no client writes, which takes a member a while."""
 
     def reading(self, key: int) -> Ask:
         """A range of one key."""
         return _post("range", {"key": _key(key)})
 
     def writing(self, key: int, value: int) -> Ask:
-        """A put."""
-        return _post("put", {"key": _key(key), "value": _encode(value)})
+        """A put; guarded, a transaction that always succeeds."""
+        put = {"key": _key(key), "value": _encode(value)}
+        if not self.guards:
+            return _post("put", put)
+        return _post("txn", {"compare": _absent(self.guards), "success": [{"request_put": put}]})
 
     def swapping(self, key: int, expected: int, new: int) -> Ask:
         """A transaction: a put if the value is the expected one, and else a range."""
@@ -33,7 +41,10 @@ class EtcdRegisterWorkload(RegisterWorkload):
         return _post(
             "txn",
             {
-                "compare": [{"target": "VALUE", "result": "EQUAL", "key": name, "value": _encode(expected)}],
+                "compare": [
+                    *_absent(self.guards),
+                    {"target": "VALUE", "result": "EQUAL", "key": name, "value": _encode(expected)},
+                ],
                 "success": [{"request_put": {"key": name, "value": _encode(new)}}],
                 "failure": [{"request_range": {"key": name}}],
             },
@@ -44,7 +55,7 @@ class EtcdRegisterWorkload(RegisterWorkload):
         match request.f, answer:
             case Action.READ, {"header": dict()}:
                 return value_of(answer)
-            case Action.WRITE, {"header": dict()}:
+            case Action.WRITE, {"header": dict()} if not self.guards or answer.get("succeeded"):
                 return NONE
             case Action.CAS, {"succeeded": True}:
                 return request.a
@@ -63,6 +74,12 @@ def value_of(found: Mapping[str, Any]) -> int:
             return int(raw)
         case other:
             return DAMAGED + zlib.crc32(repr(other).encode())  # no client wrote this, so the checker reports it
+
+
+def _absent(count: int) -> list[dict[str, Any]]:
+    """Returns the comparisons of so many keys that no client has written."""
+    names = (base64.b64encode(f"absent {number}".encode()).decode() for number in range(count))
+    return [{"target": "VERSION", "result": "EQUAL", "key": name, "version": "0"} for name in names]
 
 
 def _key(key: int) -> str:

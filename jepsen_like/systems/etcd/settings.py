@@ -1,5 +1,6 @@
 """The settings of an etcd cluster, as `--set` takes them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import attrs
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.archives.catalogue import ETCDS
 
+_INTERVAL: Final = re.compile(r"\d{1,4}(ms|s)")
 SWITCHES: Final = {"true": True, "false": False, "True": True, "False": False}
 
 
@@ -18,6 +20,8 @@ class EtcdSettings:
     version: str = ETCDS[0].version
     unsafe_no_fsync: bool = False
     """As the flag `--unsafe-no-fsync`: nothing is flushed."""
+    backend_batch_interval: str = ""
+    """As the flag `--backend-batch-interval`: how often the database is committed; empty: etcd's own."""
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "EtcdSettings":
@@ -33,9 +37,12 @@ class EtcdSettings:
     def of_json(cls, shown: Mapping[str, Any]) -> "EtcdSettings":
         """From the settings of a test.json. Raises `WrongMode`."""
         version, unsafe = str(shown.get("version", ETCDS[0].version)), str(shown.get("unsafe_no_fsync", False))
+        interval = str(shown.get("backend_batch_interval", ""))
         versions = [each.version for each in ETCDS]
         if version not in versions:
             raise WrongMode(f"--set: no version {version!r} of etcd; there are {', '.join(versions)}")
         if unsafe not in SWITCHES:
             raise WrongMode(f"--set: unsafe_no_fsync is true or false, not {unsafe!r}")
-        return cls(version=version, unsafe_no_fsync=SWITCHES[unsafe])
+        if interval and not _INTERVAL.fullmatch(interval):
+            raise WrongMode(f"--set: backend_batch_interval is a time like 1ms or 2s, not {interval!r}")
+        return cls(version=version, unsafe_no_fsync=SWITCHES[unsafe], backend_batch_interval=interval)

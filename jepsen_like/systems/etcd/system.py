@@ -7,13 +7,15 @@ from typing import ClassVar
 from jepsen_like.checker.verdict import Model
 from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
+from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.archives.catalogue import ETCDS
 from jepsen_like.systems.etcd.clients import EtcdClients
 from jepsen_like.systems.etcd.control import EtcdControl
 from jepsen_like.systems.etcd.mode import REPLICATION, SERVES, EtcdMode
 from jepsen_like.systems.etcd.processes import PEERS, etcd_command
-from jepsen_like.systems.etcd.register_workload import EtcdRegisterWorkload
+from jepsen_like.systems.etcd.register_workload import GUARDS, EtcdRegisterWorkload
+from jepsen_like.systems.etcd.scenarios import GUARDED, SCENARIOS
 from jepsen_like.systems.foreign.refusals import GO_PROGRAM, OF_OURS
 from jepsen_like.systems.foreign.watching import observe
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
@@ -25,12 +27,13 @@ class EtcdSystem(System):
 
     name: ClassVar[str] = "etcd"
     replications: ClassVar[tuple[str, ...]] = (REPLICATION,)
-    workloads: ClassVar[Mapping[str, Model]] = {"register": Model.REGISTER}
+    workloads: ClassVar[Mapping[str, Model]] = {"register": Model.REGISTER, GUARDED: Model.REGISTER}
     serves: ClassVar[Mapping[str, str]] = SERVES
     member_role: ClassVar[str] = "member"
     further_ports: ClassVar[tuple[str, ...]] = (PEERS,)
     refused: ClassVar[Mapping[str, str]] = {**OF_OURS, **GO_PROGRAM}
     files: ClassVar[LogFiles] = LogFiles(segments="etcd/member/wal/*.wal", indexes="etcd/member/snap/db")
+    scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     configure = staticmethod(EtcdMode.of)
     mode_of = staticmethod(EtcdMode.of_test)
     command = staticmethod(etcd_command)
@@ -60,4 +63,5 @@ class EtcdSystem(System):
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of its gateway for JSON, in Trio."""
-        return RoutedLoad(EtcdRegisterWorkload(), recorder, EtcdClients(addresses), plan)
+        guards = GUARDS if workload == GUARDED else 0
+        return RoutedLoad(EtcdRegisterWorkload(guards=guards), recorder, EtcdClients(addresses), plan)

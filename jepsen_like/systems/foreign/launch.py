@@ -40,6 +40,8 @@ class Launch:
     """The addresses of names, as this program alone sees them; with any, `/etc/hosts` is another file to it."""
     scratch: str = ""
     """A directory for the file of hosts."""
+    beside: Sequence[Sequence[str]] = ()
+    """Programs that it needs next to it; each dies with it."""
 
     def command(self) -> list[str]:
         """The command line that starts it so, in this interpreter."""
@@ -62,6 +64,10 @@ def main(text: str) -> None:
     if launch.hosts:
         hide_hosts(Path(launch.scratch), launch.hosts)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for words in launch.beside:
+        if os.fork() == 0:
+            tie()
+            os.execvp(words[0], list(words))
     os.execvpe(launch.argv[0], list(launch.argv), {**os.environ, **launch.environment})
 
 

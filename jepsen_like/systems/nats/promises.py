@@ -45,6 +45,7 @@ _THROUGHOUT: Final = "all the time, slowly; if a leader's heartbeats are late, a
 SERVES: Final = {
     **dict.fromkeys(("kill", "pause", "restart", "half-open", "reset", "power", "zone-down"), _AFTER_ELECTION),
     **dict.fromkeys(("partition", "zone-cut"), "where a majority is together: after an election; elsewhere not"),
+    "damage": "after an election; the server that was hit, once it has all from others again",
     "flapping": "now and then; for good with the last cut: after an election at most",
     **dict.fromkeys(("slow", "zone-slow", "throttle", "loss", "duplicate", "reorder", "corrupt"), _THROUGHOUT),
 }

@@ -31,8 +31,10 @@ class NatsSystem(System):
     serves: ClassVar[Mapping[str, str]] = SERVES
     member_role: ClassVar[str] = "server"
     further_ports: ClassVar[tuple[str, ...]] = (ROUTES, MONITOR)
-    refused: ClassVar[Mapping[str, str]] = {**OF_OURS, **GO_PROGRAM}
-    files: ClassVar[LogFiles] = LogFiles(segments="jetstream/**/*.blk", indexes="jetstream/**/index.db")
+    refused: ClassVar[Mapping[str, str]] = {
+        kind: why for kind, why in {**OF_OURS, **GO_PROGRAM}.items() if kind not in SERVES
+    }
+    files: ClassVar[LogFiles] = LogFiles(segments="jetstream/**/*.blk", indexes="jetstream/**/snap.*")
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     own_scope: ClassVar[Scope | None] = META_SCOPE
     configure = staticmethod(NatsMode.of)

@@ -80,6 +80,8 @@ def test_every_trial_is_a_run_that_can_be_started(system: Any, story: Any, trial
         (Shows.LOSS, {"lost_acked": 3, "lost_allowed": [{"records": 3}]}, None),
         (Shows.NO_LOSS, {}, None),
         (Shows.NO_LOSS, {"lost_acked": 3}, "3 records were lost"),
+        (Shows.BROKEN, {"valid": False}, None),
+        (Shows.BROKEN, {"valid": None}, "every promise was kept"),
         (Shows.SCOPE_STOPS_ALONE, {}, None),
         (Shows.SCOPE_STOPS_ALONE, {"lost_acked": 3}, "3 records were lost"),
         (Shows.SCOPE_STOPS_ALONE, silent(7.1, 0.1, 0.1), "broker-a stopped for 7.1 s only"),

@@ -25,14 +25,14 @@ def test_a_member_that_never_flushes_is_not_judged_under_a_power_cut() -> None:
     assert mode.refusal(Model.REGISTER, ["kill", "power"]) is not None
 
 
-@pytest.mark.parametrize("word", ["fsync=no", "unsafe_no_fsync=perhaps", "version=1.0"])
+@pytest.mark.parametrize("word", ["fsync=no", "unsafe_no_fsync=perhaps", "version=1.0", "backend_batch_interval=1"])
 def test_settings_that_do_not_exist_are_refused(word: str) -> None:
     with pytest.raises(WrongMode):
         EtcdMode.of([word])
 
 
 def test_the_mode_of_a_recorded_run_is_the_one_that_ran() -> None:
-    mode = EtcdMode.of(["version=3.5.2", "unsafe_no_fsync=true"])
+    mode = EtcdMode.of(["version=3.5.2", "unsafe_no_fsync=true", "backend_batch_interval=1ms"])
     assert EtcdMode.of_test({"settings": dict(mode.settings)}) == mode
 
 

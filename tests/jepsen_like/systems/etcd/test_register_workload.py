@@ -53,3 +53,27 @@ def test_what_has_no_header_answers_nothing(f: Action) -> None:
 
 def test_any_member_is_asked() -> None:
     assert all(draw(EtcdRegisterWorkload(), f).anywhere for f in (Action.READ, Action.WRITE))
+
+
+def test_a_guarded_change_compares_keys_that_no_client_writes() -> None:
+    workload = EtcdRegisterWorkload(guards=100)
+    write = draw(workload, Action.WRITE)
+    assert workload.interpret(write, {"header": {}, "succeeded": True}) == Seen((write.a,))
+    with pytest.raises(Nonsense):
+        workload.interpret(write, {"header": {}})
+    body = take_body(write)
+    assert len({guard["key"] for guard in body["compare"]}) == 100
+    assert all((guard["target"], guard["version"]) == ("VERSION", "0") for guard in body["compare"])
+    assert "compare" not in take_body(draw(EtcdRegisterWorkload(), Action.WRITE))
+
+
+def take_body(request: Request) -> Any:
+    """Returns the body that a request sends."""
+
+    class Connection:
+        """Answers with what it was asked."""
+
+        def ask(self, path: str, body: Any) -> Any:
+            return body
+
+    return request.ask(Connection())

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from jepsen_like.cluster.process import process_state
 from jepsen_like.systems.foreign.launch import Launch
 from jepsen_like.systems.foreign.watching import Look
 
@@ -30,6 +32,7 @@ def test_the_program_has_the_process_and_its_watcher_ends_with_it(tmp_path: Path
         files={str(tmp_path / "etc" / "config"): "text", str(tmp_path / "data") + "/": ""},
         look=f"{__name__}:look",
         about={"pid": str(tmp_path / "pid")},
+        beside=[["sh", "-c", f"echo $$ > {tmp_path / 'beside'}; exec sleep 60"]],
     )
     with (
         (tmp_path / "stderr").open("wb") as stderr,
@@ -42,10 +45,23 @@ def test_the_program_has_the_process_and_its_watcher_ends_with_it(tmp_path: Path
         assert (ready["event"], role["role"], role["epoch"]) == ("ready", "leader", process.pid)
         assert (tmp_path / "etc" / "config").read_text() == "text"
         assert (tmp_path / "data").is_dir()
+        companion = int((tmp_path / "beside").read_text())
+        os.kill(companion, 0)
         process.kill()
         assert process.stdout.read() == b""  # it ends when the last that holds it has ended
+        wait_for_end(companion)
+        assert process_state(companion) is None
     assert process.returncode == -signal.SIGKILL
     assert (tmp_path / "stderr").read_text() == "words\n"
+
+
+def wait_for_end(pid: int) -> None:
+    """Waits until a process has ended."""
+    watch = os.pidfd_open(pid)
+    try:
+        select.select([watch], [], [], 10)
+    finally:
+        os.close(watch)
 
 
 def with_path_of_tests() -> dict[str, str]:

@@ -12,7 +12,12 @@ from jepsen_like.cli import ExitStatus
 from jepsen_like.port.registry import system_named
 
 pytestmark = [pytest.mark.campaign, pytest.mark.timeout(300)]
-SAFEST = {"nats": "sync_interval=always", "etcd": "unsafe_no_fsync=false", "zookeeper": "forceSync=yes"}
+SAFEST = {
+    "nats": "sync_interval=always",
+    "etcd": "unsafe_no_fsync=false",
+    "zookeeper": "forceSync=yes",
+    "rabbitmq": "queue_type=quorum",
+}
 """By system, the setting with which nothing may be lost."""
 
 
