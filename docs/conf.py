@@ -32,6 +32,7 @@ CONTENTS = {
         "docs/mirror",
         "docs/rehearsals",
         "docs/real",
+        "docs/findings/apache-kafka-bootstrap-checkpoint",
         "docs/your-cluster",
         "docs/systems",
     ],
