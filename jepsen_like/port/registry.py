@@ -11,6 +11,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "kafka": "jepsen_like.systems.kafka.system:KafkaAdapter",
     "apache-kafka": "jepsen_like.systems.apache_kafka.system:ApacheKafkaAdapter",
     "rocketmq": "jepsen_like.systems.rocketmq.system:RocketMqSystem",
+    "apache-rocketmq": "jepsen_like.systems.apache_rocketmq.system:ApacheRocketMqSystem",
     "nats": "jepsen_like.systems.nats.system:NatsSystem",
     "etcd": "jepsen_like.systems.etcd.system:EtcdSystem",
     "zookeeper": "jepsen_like.systems.zookeeper.system:ZooKeeperSystem",

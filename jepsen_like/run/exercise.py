@@ -133,7 +133,8 @@ async def exercise(plan: RunPlan, directory: Path, progress: RunProgress) -> Obs
             leader = await cluster.leader(within_s=LEADER_WITHIN_S)
             if leader is None:
                 raise NotServing(f"no node was elected leader within {LEADER_WITHIN_S:g} s of the start")
-            await cluster.control.prepare(cluster.mode, plan.workload, within_s=PREPARED_WITHIN_S)
+            prepared_within_s = PREPARED_WITHIN_S + cluster.system.recovers_in_s
+            await cluster.control.prepare(cluster.mode, plan.workload, within_s=prepared_within_s)
             leader = await cluster.leader(within_s=LEADER_WITHIN_S) or leader
             if misplaced := await cluster.find_misplaced():
                 raise NotServing("; ".join(misplaced))

@@ -244,7 +244,10 @@ def adapt(mutant: Mutant, seeds: range) -> Judgement:
     return _failing(
         "foreign",
         "tests/jepsen_like/cluster/test_fault_proxy.py::test_a_cut_between_two_nodes_cuts_their_further_ports_too",
-        *(f"tests/jepsen_like/systems/{name}" for name in ("foreign", "nats", "etcd", "zookeeper", "rabbitmq")),
+        *(
+            f"tests/jepsen_like/systems/{name}"
+            for name in ("foreign", "nats", "etcd", "zookeeper", "rabbitmq", "apache_rocketmq")
+        ),
         "tests/jepsen_like/checker/elements/test_losses.py",
         *("-m", "not cluster and not campaign"),
     )

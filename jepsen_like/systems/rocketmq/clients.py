@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 
@@ -99,11 +99,7 @@ class BrokerConnection(RemotingConnection):
 
     async def pull_of_master(self, queue: int, offset: int) -> Pulled:
         """The same, of a master; nothing, if it does not know the topic. Raises `BrokerRefused` for a slave."""
-        try:
-            role = (await self.runtime_info())["brokerRole"]
-        except (BadBody, KeyError) as error:
-            raise NoBrokerAnswer(str(error)) from error
-        if role == SLAVE:
+        if await self.role() == SLAVE:
             raise BrokerRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "a slave")
         try:
             return await self.pull(queue, offset, 1)
@@ -111,6 +107,13 @@ class BrokerConnection(RemotingConnection):
             if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             return Pulled(offset, ())
+
+    async def role(self) -> str:
+        """Returns `brokerRole`. Raises `BrokerRefused` and `NoBrokerAnswer`."""
+        try:
+            return (await self.runtime_info())["brokerRole"]
+        except (BadBody, KeyError) as error:
+            raise NoBrokerAnswer(str(error)) from error
 
     async def end_of(self, queue: int) -> int:
         """Returns the end of a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
@@ -126,6 +129,7 @@ class RocketClients:
     """Connections with the brokers of one group."""
 
     errors: tuple[type[Exception], ...] = (NoConnection, NoBrokerAnswer, BrokerRefused)
+    connection: ClassVar[type[BrokerConnection]] = BrokerConnection
 
     def __init__(self, addresses: Mapping[int, Address], tls: Certificates | None = None) -> None:
         self.nodes = tuple(addresses)
@@ -134,7 +138,7 @@ class RocketClients:
 
     async def connect(self, node: int, *, within_s: float) -> BrokerConnection:
         """A new connection. Raises `NoConnection`."""
-        return await BrokerConnection.connect(self._addresses[node], within_s=within_s, access=BrokerAccess(self._tls))
+        return await self.connection.connect(self._addresses[node], within_s=within_s, access=BrokerAccess(self._tls))
 
     def ending_of(self, error: Exception, *, connection_lost: bool) -> Ending:
         """Returns the meaning of an operation's error."""

@@ -57,18 +57,26 @@ def queue_of(mode: RocketMode, workload: str) -> Mapping[str, Any]:
     }
 
 
+@attrs.frozen(kw_only=True)
+class Connecting:
+    """Tells the clients of a run how they connect."""
+
+    tls: TlsPaths | None = None
+    clients: type[RocketClients] = RocketClients
+
+
 def load_of(
     mode: RocketMode,
     workload: str,
-    client: str,
     recorder: Recorder,
     addresses: Mapping[int, Address],
     plan: LoadPlan,
-    tls: TlsPaths | None = None,
+    connecting: Connecting,
 ) -> RunningLoad:
-    """The load of a workload by this client."""
+    """The load of a workload by the client of the mode."""
+    client = mode.client_of(Model.QUEUE if workload in PUSHED else Model.LOG)
     brokers = {node: address for node, address in addresses.items() if node <= mode.nodes}
-    clients, groups = RocketClients(brokers, certificates_in(tls)), mode.division.all()
+    clients, groups = connecting.clients(brokers, certificates_in(connecting.tls)), mode.division.all()
     if client == OWN and workload not in PUSHED:
         return RoutedLoad(QueueWorkload(mode.pairs, mode.queues), recorder, clients, plan, groups)
     objects = number_queues(mode.division.scopes, mode.queues)
@@ -91,7 +99,7 @@ def load_of(
         is_orderly=workload == ORDER_WORKLOAD,
         holds_ms=float(mode.settings[HOLDS]),
     )
-    queues = QueueReader(member.group_name, TOPIC, brokers, groups, mode.queues)
+    queues = QueueReader(member.group_name, TOPIC, brokers, groups, mode.queues, connecting.clients.connection)
     if workload not in PUSHED:
         probes = RoutedLoad(QueueWorkload(mode.pairs, mode.queues, ids=ids), recorder, clients, few, groups)
         return CppClientLoad(senders, (), LogSink(recorder), probes, recorder, queues)

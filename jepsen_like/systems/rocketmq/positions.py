@@ -46,6 +46,7 @@ class QueueReader:
     addresses: Mapping[int, Address]
     groups: Sequence[Sequence[int]]
     queues: int
+    connection: type[BrokerConnection] = BrokerConnection
 
     @property
     def objects(self) -> int:
@@ -68,8 +69,8 @@ class QueueReader:
         return {node: number for number, members in enumerate(self.groups) for node in members}
 
     async def _of_master(self, number: int, node: int) -> list[ToldPosition]:
-        async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
-            if (await connection.runtime_info())["brokerRole"] == SLAVE:
+        async with self.connection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
+            if await connection.role() == SLAVE:
                 return []
             found = []
             for queue in range(self.queues):
@@ -95,7 +96,7 @@ class QueueReader:
 
         async def read(node: int) -> None:
             with trio.move_on_after(READ_WITHIN_S), suppress(*_NO_ANSWER, MalformedRecord):
-                async with BrokerConnection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
+                async with self.connection.open(self.addresses[node], within_s=ANSWERS_WITHIN_S) as connection:
                     for queue in range(self.queues):
                         obj = numbers[node] * self.queues + queue
                         found.update(dict.fromkeys(await _values(connection, queue), obj))

@@ -14,7 +14,7 @@ from jepsen_like.port.witness import Witness
 from jepsen_like.systems.rocketmq import processes
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, ORDER_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.control import RocketControl
-from jepsen_like.systems.rocketmq.loads import load_of, queue_of
+from jepsen_like.systems.rocketmq.loads import Connecting, load_of, queue_of
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from jepsen_like.systems.rocketmq.promises import SERVES, RocketReplication
 from jepsen_like.systems.rocketmq.pushed_sink import PushedRecorder
@@ -115,4 +115,4 @@ class RocketMqSystem(System):
     ) -> RunningLoad:
         """Clients of the remoting protocol: our own in Trio, or the C++ client in processes of its own."""
         assert isinstance(mode, RocketMode)
-        return load_of(mode, workload, mode.client_of(self.workloads[workload]), recorder, addresses, plan, access.tls)
+        return load_of(mode, workload, recorder, addresses, plan, Connecting(tls=access.tls))

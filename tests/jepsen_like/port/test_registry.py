@@ -35,5 +35,6 @@ def test_a_package_cannot_replace_a_system_of_ours() -> None:
 def test_a_name_that_no_package_has_is_refused_with_all_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(["run", "--system", "tyo"]) == ExitStatus.USAGE
     assert (
-        "there are raft, kafka, apache-kafka, rocketmq, nats, etcd, zookeeper, rabbitmq, toy" in capsys.readouterr().err
+        "there are raft, kafka, apache-kafka, rocketmq, apache-rocketmq, nats, etcd, zookeeper, rabbitmq, toy"
+        in capsys.readouterr().err
     )

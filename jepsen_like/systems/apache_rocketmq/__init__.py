@@ -1,0 +1,1 @@
+"""Apache RocketMQ itself, behind the port."""

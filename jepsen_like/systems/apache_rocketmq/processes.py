@@ -1,0 +1,168 @@
+"""The processes of Apache RocketMQ: how a name server and a broker are started, and what their watchers read of them.
+
+A broker tells the name server one address, by which clients reach it, and slaves copy topics and offsets from it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jepsen_like.port.observations import LEADER
+from jepsen_like.port.port import ProcessPlan
+from jepsen_like.port.wires import text_of
+from jepsen_like.systems.apache_rocketmq import brokers
+from jepsen_like.systems.apache_rocketmq.brokers import LedgerMember
+from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
+from jepsen_like.systems.archives.catalogue import APACHE_ROCKETMQ
+from jepsen_like.systems.foreign.launch import Launch
+from jepsen_like.systems.foreign.watching import Look
+from jepsen_like.systems.rocketmq.processes import ALL_IN_TURN, NAMESERVER, name_servers
+
+HA, LEDGER = "ha", "ledger"
+"""The ports of a broker besides the one for clients and other brokers: records for slaves, and DLedger's."""
+STORE: Final = "store"
+FILES: Final = "files"
+FOLLOWER: Final = "follower"
+LOOKS_WITHIN_S: Final = 1.0
+JVM: Final = (
+    *("-Xms256m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:MaxDirectMemorySize=256m"),
+    *("--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"),
+)
+"""Small and quick to start: three brokers and a name server share two cores with their clients."""
+SMALL: Final = {
+    "mappedFileSizeCommitLog": str(32 * 1024 * 1024),
+    "messageIndexEnable": "false",
+    "timerWheelEnable": "false",
+}
+"""Files are made in full and ahead, so their defaults ask for a disk of gigabytes; nothing here looks messages up by key."""
+LOGGING: Final = """<configuration>
+  <appender name="ERR" class="ch.qos.logback.core.ConsoleAppender">
+    <target>System.err</target><encoder><pattern>%d{ISO8601} %-5p %t - %m%n</pattern></encoder>
+  </appender>
+  <logger name="RocketmqRemoting" level="WARN"/>
+  <logger name="RocketmqConsole" level="WARN"/>
+  <root level="INFO"><appender-ref ref="ERR"/></root>
+</configuration>
+"""
+
+
+def ledger_id(node: int) -> str:
+    """Returns the name of a broker in its DLedger group."""
+    return f"n{node}"
+
+
+def command_of(plan: ProcessPlan) -> list[str]:
+    """The argument vector of one process."""
+    assert isinstance(plan.mode, ApacheRocketMode)
+    files = plan.data / FILES
+    is_broker = plan.member.role != NAMESERVER
+    main = "broker.BrokerStartup" if is_broker else "namesrv.NamesrvStartup"
+    settings = broker_settings(plan, plan.mode) if is_broker else nameserver_settings(plan)
+    argv = ["java", *JVM, f"-Duser.home={plan.data}", f"-Drmq.logback.configurationFile={files / 'logback.xml'}"]
+    launch = Launch(
+        argv=[
+            *argv,
+            "-cp",
+            APACHE_ROCKETMQ.classpath(),
+            f"org.apache.rocketmq.{main}",
+            "-c",
+            str(files / "settings.conf"),
+        ],
+        files={
+            str(files / "logback.xml"): LOGGING,
+            str(files / "settings.conf"): "".join(f"{name}={value}\n" for name, value in settings.items()),
+        },
+        look=f"{__name__}:{'look_at_broker' if is_broker else 'look_at_nameserver'}",
+        about=about_broker(plan, plan.mode) if is_broker else {"port": plan.listen[1]},
+        environment={"ROCKETMQ_HOME": str(plan.data)},
+    )
+    return launch.command()
+
+
+def nameserver_settings(plan: ProcessPlan) -> dict[str, str]:
+    """Returns the lines of a name server's configuration."""
+    return {"listenPort": str(plan.listen[1]), "bindAddress": plan.listen[0]}
+
+
+def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]:
+    """Returns the lines of a broker's configuration: what a mode means, a run's short times, and what was given."""
+    node, groups = plan.member.id, mode.division
+    number = groups.number_of(node)
+    settings = {
+        **dict(word.split("=", 1) for word in ALL_IN_TURN),
+        **SMALL,
+        **dict(word.split("=", 1) for word in mode.given),
+        "brokerClusterName": "quorumlog",
+        "brokerName": groups.scopes[number],
+        "brokerIP1": plan.advertised[node][0],
+        "brokerIP2": plan.advertised[node][0],
+        "bindAddress": plan.listen[0],
+        "listenPort": str(plan.listen[1]),
+        "haListenPort": str(plan.further[HA].listen[1]),
+        "namesrvAddr": name_servers(plan.peers, mode.nodes),
+        "storePathRootDir": str(plan.data / STORE),
+        "totalReplicas": str(groups.size),
+    }
+    if mode.is_raft:
+        ledger = plan.further[LEDGER]
+        ways = {each: ledger.listen if each == node else ledger.peers[each] for each in groups.members(number)}
+        return settings | {
+            "enableDLegerCommitLog": "true",
+            "dLegerGroup": groups.scopes[number],
+            "dLegerSelfId": ledger_id(node),
+            "dLegerPeers": ";".join(f"{ledger_id(each)}-{text_of(way)}" for each, way in ways.items()),
+        }
+    master = groups.master(number, plan.promoted)
+    if node == master:
+        return settings | {"brokerRole": mode.master_role, "brokerId": "0"}
+    way = text_of(plan.further[HA].peers[master])
+    return settings | {"brokerRole": "SLAVE", "brokerId": str(node), "haMasterAddress": way}
+
+
+# -------------------------------------------------------------------- what they tell of themselves
+
+
+def ledger_member(mode: ApacheRocketMode, node: int) -> LedgerMember:
+    """Returns a broker as a member of its DLedger group."""
+    number = mode.division.number_of(node)
+    other = next((each for each in mode.division.members(number) if each != node), node)
+    return LedgerMember(group=mode.division.scopes[number], member=ledger_id(node), other=ledger_id(other))
+
+
+def about_broker(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, Any]:
+    """Returns what the watcher of a broker is told."""
+    member = ledger_member(mode, plan.member.id)
+    ledger = plan.further[LEDGER].listen[1] if mode.is_raft else 0
+    return {
+        "port": plan.listen[1],
+        "ledger": ledger,
+        "group": member.group,
+        "member": member.member,
+        "other": member.other,
+    }
+
+
+def look_at_nameserver(about: Mapping[str, Any]) -> Look | None:
+    """One look of the watcher, at the name server next to it."""
+    try:
+        brokers.ask_now(("127.0.0.1", about["port"]), brokers.CLUSTER, within_s=LOOKS_WITHIN_S)
+    except brokers.NOT_ANSWERED:
+        return None
+    return Look(serves=True)
+
+
+def look_at_broker(about: Mapping[str, Any]) -> Look | None:
+    """One look of the watcher, at the broker next to it."""
+    try:
+        config = brokers.config_of(
+            brokers.ask_now(("127.0.0.1", about["port"]), brokers.CONFIG, within_s=LOOKS_WITHIN_S)
+        )
+        if about["ledger"]:
+            member = LedgerMember(group=about["group"], member=about["member"], other=about["other"])
+            requests = (member.metadata(), member.outdated_heartbeat())
+            way = ("127.0.0.1", about["ledger"])
+            leads, epoch = member.role(*(brokers.ask_now(way, each, within_s=LOOKS_WITHIN_S) for each in requests))
+        else:
+            leads, epoch = config[brokers.ROLE] != "SLAVE", brokers.FIXED_EPOCH
+    except brokers.NOT_ANSWERED:
+        return None
+    return Look(serves=True, roles={about["group"]: (LEADER if leads else FOLLOWER, epoch)})

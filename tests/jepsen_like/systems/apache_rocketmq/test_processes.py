@@ -1,0 +1,89 @@
+"""The settings of a run reach the brokers, and all that they send each other leads over the faults."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jepsen_like.port.port import FurtherPort, Member, ProcessPlan
+from jepsen_like.systems.apache_rocketmq import processes
+from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
+from jepsen_like.systems.apache_rocketmq.processes import HA, LEDGER, broker_settings, nameserver_settings
+from rocketmq_compat.remoting.frame import Command
+
+NODES = (1, 2, 3)
+NAMES = 4
+
+
+def plan_of(node: int, replication: str, *words: str) -> ProcessPlan:
+    others = [other for other in (*NODES, NAMES) if other != node]
+    return ProcessPlan(
+        member=Member(node, "broker" if node != NAMES else "nameserver"),
+        cluster_id="run-1",
+        listen=("127.0.0.1", 100 + node),
+        data=Path("/data"),
+        peers={other: (f"10.0.0.{other}", 100 + other) for other in others},
+        advertised={other: (f"10.0.0.{other}", 900 + other) for other in (*NODES, NAMES)},
+        mode=ApacheRocketMode.of(words, replication).on(len(NODES)),
+        further={
+            name: FurtherPort(
+                listen=("127.0.0.1", port + node), peers={other: (f"10.0.0.{other}", port + other) for other in others}
+            )
+            for name, port in ((HA, 200), (LEDGER, 300))
+        },
+    )
+
+
+def settings_of(node: int, replication: str, *words: str) -> dict[str, str]:
+    plan = plan_of(node, replication, *words)
+    assert isinstance(plan.mode, ApacheRocketMode)
+    return broker_settings(plan, plan.mode)
+
+
+def test_a_broker_tells_the_address_at_which_all_others_reach_it() -> None:
+    settings = settings_of(1, "dledger")
+    assert (settings["brokerIP1"], settings["brokerIP2"], settings["listenPort"]) == ("10.0.0.1", "10.0.0.1", "101")
+    assert settings["namesrvAddr"] == f"10.0.0.{NAMES}:104"
+
+
+def test_the_members_of_a_ledger_dial_each_other_over_the_faults() -> None:
+    settings = settings_of(2, "dledger")
+    assert settings["dLegerPeers"] == "n1-10.0.0.1:301;n2-127.0.0.1:302;n3-10.0.0.3:303"
+    assert (settings["dLegerSelfId"], settings["dLegerGroup"]) == ("n2", "broker-a")
+    assert settings["enableDLegerCommitLog"] == "true"
+    assert "brokerRole" not in settings
+
+
+@pytest.mark.parametrize(("replication", "role"), [("sync-slave", "SYNC_MASTER"), ("async-slave", "ASYNC_MASTER")])
+def test_given_roles_have_one_master_and_slaves_that_dial_it_over_the_faults(replication: str, role: str) -> None:
+    master, slave = settings_of(1, replication), settings_of(3, replication)
+    assert (master["brokerRole"], master["brokerId"]) == (role, "0")
+    assert (slave["brokerRole"], slave["brokerId"]) == ("SLAVE", "3")
+    assert slave["haMasterAddress"] == "10.0.0.1:201"
+    assert master["totalReplicas"] == "3"
+    assert "enableDLegerCommitLog" not in master
+
+
+def test_what_is_given_reaches_the_brokers_and_cannot_replace_where_they_listen() -> None:
+    settings = settings_of(
+        1, "sync-slave", "flushDiskType=SYNC_FLUSH", "inSyncReplicas=2", "waitTimeMillsInSendQueue=7"
+    )
+    assert (settings["flushDiskType"], settings["inSyncReplicas"]) == ("SYNC_FLUSH", "2")
+    assert settings["waitTimeMillsInSendQueue"] == "7"
+    assert not {"queues", "pairs", "client"} & settings.keys()
+    assert nameserver_settings(plan_of(NAMES, "sync-slave")) == {"listenPort": "104", "bindAddress": "127.0.0.1"}
+
+
+def test_a_broker_that_leads_tells_its_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(address: tuple[str, int], request: Command, *, within_s: float) -> Command:
+        body: Any = {50000: {"leaderId": "n1"}, 51002: {"code": 403, "term": 5}}.get(request.code)
+        return Command(0, body=json.dumps(body).encode() if body else b"brokerRole=SYNC_MASTER\n")
+
+    monkeypatch.setattr("jepsen_like.systems.apache_rocketmq.brokers.ask_now", ask)
+    about = {"port": 1, "ledger": 2, "group": "broker-a", "member": "n1", "other": "n2"}
+    looks = [processes.look_at_broker({**about, "member": member}) for member in ("n1", "n2")]
+    assert [look.roles if look else None for look in looks] == [
+        {"broker-a": ("leader", 5)},
+        {"broker-a": ("follower", 5)},
+    ]
