@@ -61,6 +61,7 @@ class ModeRow:
             workload=next(iter(system.workloads)),
             settings=self.settings,
             seed=seed,
+            network=system.networks[0],
             planned=faults,
         )
 
