@@ -172,8 +172,9 @@ def _by_comparison(state: PartitionState, image: ClusterImage) -> int:
 
 
 def _unclean(state: PartitionState, image: ClusterImage) -> int:
+    """Returns the active replica with the longest log that is known; of equal ones the first, and one being added last."""
     reach = {each.broker: _reach(each) for each in state.log_ends}
-    active = [replica for replica in (*state.original, *state.adding) if image.active(replica)]
+    active = [replica for replica in (*state.original, *in_order(state, state.adding)) if image.active(replica)]
     return max(active, key=lambda replica: reach.get(replica, (-2, -1)), default=NO_LEADER)
 
 

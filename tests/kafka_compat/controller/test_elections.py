@@ -3,11 +3,14 @@
 import pytest
 
 from kafka_compat.controller.commands import (
+    AlterReassignments,
     ElectionType,
     ElectLeaders,
     FenceBroker,
     LeadersElected,
     PartitionElected,
+    Reassignment,
+    ReassignmentsAltered,
     ResourceKind,
     UnfenceBroker,
 )
@@ -78,6 +81,14 @@ def test_an_unclean_election_on_request_takes_the_first_active_replica_alone_and
     state = world.state()
     assert (state.leader, state.isr, state.recovering, state.leader_epoch) == (2, (2,), True, epoch + 1)
     assert elect(world, ElectionType.UNCLEAN, 0) == [(0, KafkaErrorCode.ELECTION_NOT_NEEDED)]
+
+
+def test_an_unclean_election_takes_the_first_of_the_replicas_that_are_being_added() -> None:
+    world = three_brokers((3,))
+    world.do(AlterReassignments((Reassignment("t", 0, (2, 1)),)), ReassignmentsAltered)
+    world.fence(3)
+    elect(world, ElectionType.UNCLEAN, 0)
+    assert (world.state().replicas, world.state().leader) == ((2, 1, 3), 2)
 
 
 def test_an_unclean_election_prefers_a_member_of_the_isr_and_is_clean_then() -> None:
