@@ -23,6 +23,8 @@ from tests.simulation.shrinking import SCENARIOS, bug_of, model_of, system_of
 pytestmark = pytest.mark.simulation
 
 KEPT = sorted(SCENARIOS.glob("*.txt"))
+QUICK = {"ack_before_fsync", "rocketmq_no_epochs_compared"}
+"""Of each model one whose bug is planted in the quick tests: that takes a process of its own."""
 
 
 class AcknowledgesWithoutFlush(machine.WatchedCore):
@@ -39,7 +41,11 @@ def test_a_kept_scenario_passes(path: Path) -> None:
     assert model.world(model.scenarios.read(text).knobs).run().violations == ()
 
 
-@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [path if path.stem in QUICK else pytest.param(path, marks=pytest.mark.campaign) for path in KEPT],
+    ids=lambda path: path.stem,
+)
 def test_a_kept_scenario_still_fails_with_its_bug(path: Path) -> None:
     bug = bug_of(path)
     code = f"from tests.simulation.shrinking import play_kept; print(play_kept({path.name!r}, {bug!r}))"

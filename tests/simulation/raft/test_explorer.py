@@ -230,7 +230,7 @@ def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[
 @pytest.mark.parametrize(
     "scope",
     [
-        pytest.param(SMALL, id="an entry, a crash"),
+        pytest.param(SMALL, id="an entry, a crash", marks=pytest.mark.campaign),
         pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
         pytest.param(FIGURE_8, id="parted", marks=pytest.mark.campaign),
         pytest.param(TRIMMED, id="a trim", marks=pytest.mark.campaign),

@@ -56,6 +56,7 @@ def test_a_core_that_does_not_ignore_older_terms_is_found(bug: type[RaftCore]) -
     assert explored.found.sentence.endswith("was left out, and changes its receiver")
 
 
+@pytest.mark.campaign
 def test_a_search_that_trusts_its_own_rule_would_miss_that() -> None:
     explored = Trusting(TWO_TIMEOUTS, make_core=CountsVotesOfOlderTerms).explore()
     assert (explored.exhausted, explored.found) == (True, None)

@@ -14,6 +14,7 @@ from jepsen_like.simulation.rocketmq.swarm import ROCKETMQ_CALM, RocketmqKnobs, 
 from jepsen_like.simulation.rocketmq.world import RocketmqWorld
 from rocketmq_compat.replication import master
 from rocketmq_compat.replication.epochs import History
+from tests.examples import examples
 
 pytestmark = pytest.mark.simulation
 
@@ -82,14 +83,17 @@ def test_a_scope_that_makes_no_sense_is_refused() -> None:
 # ---------------------------------------------------------------- the holes of RocketMQ
 
 
+WORLDS = examples(18)
+
+
 def play_worlds(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **knobs: object) -> Counter[str]:
-    """Counts the events of thirty worlds in fair weather with a client, where these faults strike in turn; nothing is broken.
+    """Counts the events of worlds in fair weather with a client, where these faults strike in turn; nothing is broken.
 
     With `spares_one` worlds do not count in which all brokers lose power at once: no disk has then what was not flushed.
     """
     counts: Counter[str] = Counter()
     planned = tuple(PlannedFault(1.0 + at, kind, f"fault/{at}") for at, kind in enumerate(faults))
-    for seed in range(30):
+    for seed in range(WORLDS):
         fair = attrs.evolve(ROCKETMQ_CALM, seed=seed, clients=2, faults=planned, decide_s=100.0, writeback_s=0.4)
         world = RocketmqWorld(attrs.evolve(fair, **knobs))  # type: ignore[arg-type]
         result = world.run()
@@ -102,7 +106,7 @@ def play_worlds(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **kn
 def test_h1_a_sync_master_that_lost_its_tail_copies_it_back_before_it_takes_records() -> None:
     counts = play_worlds((FaultKind.POWER_CUT,), spares_one=True)
     assert counts["copies_back"] > 0
-    assert counts["refusals"] > 100
+    assert counts["refusals"] > 20
     assert counts["blocked_masters"] == counts["excused_losses"] == 0
     assert counts["acknowledged_without_copies"] == counts["silent_divergences"] == 0
 
@@ -132,7 +136,7 @@ def test_with_sync_flush_a_power_cut_loses_nothing_that_was_acknowledged() -> No
 
 def test_h2_a_promotion_loses_what_an_async_master_had_not_replicated() -> None:
     counts = play_worlds((FaultKind.COUP,), sync_master=False, delay_s=0.05)
-    assert counts["promotions"] == 30
+    assert counts["promotions"] == WORLDS
     assert counts["blocked_masters"] > 0
     assert counts["excused_losses"] > 0
 
