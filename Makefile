@@ -9,6 +9,8 @@ BIN := .venv/bin
 LONG_FILES := tests/house/test_documents.py tests/jepsen_like/run/test_command.py
 CLUSTER_FILES = $(LONG_FILES) $(filter-out $(LONG_FILES),$(shell grep -rl --include='test_*.py' 'mark.cluster' tests))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where this is set, each of the thousand processes that tests start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 # An installation is good for one content of pyproject.toml, whatever the file times say after a checkout.
 KEY := $(firstword $(shell cksum < pyproject.toml))
 DEMO := .venv/.installed-demo-$(KEY)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from jepsen_like.report.beside import BESIDE, render_beside
 from jepsen_like.report.comparison import SCENARIO, render_comparison
 from jepsen_like.report.findings import UnreadableRun
 from jepsen_like.report.index import render_index
@@ -18,7 +19,7 @@ from jepsen_like.report.rehearsal import REHEARSAL, render_rehearsal
     "--index", "of_all", is_flag=True, help="Write index.html: a page of all runs in the directory (default: runs)."
 )
 def report(run_directory: Path | None, *, of_all: bool) -> None:
-    """Write report.html of RUN_DIRECTORY, or the page of a scenario, a matrix or a rehearsal, again (default: runs/latest) and print
+    """Write report.html of RUN_DIRECTORY, or the page of a scenario, a pair, a matrix or a rehearsal, again (default: runs/latest) and print
     where it lies.
     """
     try:
@@ -26,7 +27,12 @@ def report(run_directory: Path | None, *, of_all: bool) -> None:
             click.echo(render_index(run_directory or Path("runs")))
             return
         run_directory = run_directory or Path("runs/latest")
-        others = {SCENARIO: render_comparison, MATRIX: render_matrix, REHEARSAL: render_rehearsal}
+        others = {
+            SCENARIO: render_comparison,
+            MATRIX: render_matrix,
+            REHEARSAL: render_rehearsal,
+            BESIDE: render_beside,
+        }
         draw = next((draw for name, draw in others.items() if (run_directory / name).exists()), render_report)
         path = draw(run_directory)
     except UnreadableRun as error:

@@ -58,6 +58,7 @@ from jepsen_like.run.options import (
     ALL_NEMESES,
     BYTES_PER_MIB,
     NO_NEMESIS,
+    beside_option,
     choose,
     directory_option,
     network_option,
@@ -100,6 +101,7 @@ def engine_for(*, quick: bool) -> Engine:
 @click.command()
 @system_option("What to run")
 @target_options
+@beside_option
 @click.option(
     "--replication",
     default=None,
@@ -162,6 +164,7 @@ def run(
     *,
     system: System,
     target: TargetPlan | None,
+    beside: System | None,
     replication: str | None,
     nodes: int,
     duration: float | None,
@@ -184,12 +187,16 @@ def run(
     """
     here = Here(nodes, Network(network), zones.count)
     are_given = click.get_current_context().get_parameter_source("kinds") is not ParameterSource.DEFAULT
+    if target is not None and beside is not None:
+        raise click.UsageError("--beside compares systems that are started here: leave out --target")
     if target is not None and (tls or zones.count or here.network is not Network.PROXIES):
         raise click.UsageError("--target takes a cluster as it is: leave out --tls, --zones and --network")
-    if (lack := system.lacking()) is not None:
-        raise EnvironmentMissing(lack)
+    systems = (system,) if beside is None else (system, beside)
+    for each in systems:
+        if (lack := each.lacking()) is not None:
+            raise EnvironmentMissing(lack)
     if target is None:
-        kinds = choose(kinds, here, system.refused)
+        kinds = choose(kinds, here, {kind: why for each in systems for kind, why in each.refused.items()})
     else:
         kinds = choose_hooked(kinds, target, are_given=are_given)
         nodes = count_members(system, target)
@@ -209,6 +216,10 @@ def run(
         settings=(*settings_for(system, kinds, settings), *settings),
         seed=seed if seed is not None else random.SystemRandom().getrandbits(SEED_BITS),
     )
+    if beside is not None:
+        from jepsen_like.run.beside import run_both  # it runs twice what this module runs once
+
+        return run_both(plan, systems, settings, out, engine_for(quick=quick), as_json=as_json)
     mode = validate(plan)
     allow_descriptors(plan)
     command = reproduction(plan, quick=quick)

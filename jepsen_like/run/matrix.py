@@ -6,8 +6,9 @@ done is written after each cell, so that an end in the middle keeps it.
 
 import json
 import shlex
+import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ from jepsen_like.checker.verdict import Engine
 from jepsen_like.cli import EnvironmentMissing, ExitStatus
 from jepsen_like.record.results import RecoveryTimes, RunResults, count
 from jepsen_like.report import matrix_words
+from jepsen_like.report.findings import UnreadableRun, read_told
 from jepsen_like.report.matrix import MATRIX, render_matrix
 from jepsen_like.run.command import (
     QUICK_HELP,
@@ -37,10 +39,14 @@ from jepsen_like.run.command import (
     validate,
     write_json,
 )
-from jepsen_like.run.matrix_plan import COLUMNS, PEACE_S, WAYS, Cell, cells, planned_s
+from jepsen_like.run.matrix_plan import COLUMNS, OURS, PEACE_S, WAYS, Cell, cells, planned_s
 from jepsen_like.run.options import directory_option
 
 SEED: Final = 1
+ALL: Final = "all"
+NOT_RUN: Final = "not run yet"
+FAILED: Final = "did not"
+"""The reason of a cell begins so if it was to run and shows nothing."""
 STYLES: Final = {
     matrix_words.KEPT: "green",
     matrix_words.LOST: "yellow",
@@ -52,13 +58,30 @@ STYLES: Final = {
 
 def parse_names(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
     """The rows and columns that were asked for. Raises `BadParameter` for a name that there is not."""
-    known = [each.name for each in (*WAYS, *COLUMNS)]
+    known = [*(way.name for way in WAYS), *(column.name for column in COLUMNS)]
     if unknown := [value for value in values if value not in known]:
         raise click.BadParameter(f"no {unknown[0]!r}; there are {'; '.join(known)}")
     return frozenset(values)
 
 
+def parse_systems(context: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[str]:
+    """The systems that were asked for. Raises `BadParameter` for one that has no row."""
+    if value is None:
+        return OURS
+    known = dict.fromkeys(way.system for way in WAYS)
+    asked = known if value == ALL else value.split(",")
+    if unknown := [name for name in asked if name not in known]:
+        raise click.BadParameter(f"no {unknown[0]!r}; there are {ALL}, {', '.join(known)}")
+    return frozenset(asked)
+
+
 @click.command()
+@click.option(
+    "--systems",
+    metavar="NAMES",
+    callback=parse_systems,
+    help=f"Only rows of these, with commas between, or {ALL}.  [default: {','.join(sorted(OURS))}]",
+)
 @click.option(
     "--seed", type=click.IntRange(0), default=SEED, show_default=True, help="Seed of the load; the faults are fixed."
 )
@@ -71,27 +94,36 @@ def parse_names(context: click.Context, parameter: click.Parameter, values: tupl
     callback=parse_names,
     help="Only this row or column; may be repeated.",
 )
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Keep the cells of this matrix's directory that ran, and add to it those that are missing.",
+)
 @click.option("--quick", is_flag=True, help=f"{QUICK_HELP} Each load is {PEACE_S:g} s shorter.")
 @click.option("--json", "as_json", is_flag=True, help="Print matrix.json as one line, last on stdout.")
-def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: bool) -> ExitStatus:
+def matrix(
+    *,
+    systems: frozenset[str],
+    seed: int,
+    out: Path,
+    only: frozenset[str],
+    resume: Path | None,
+    quick: bool,
+    as_json: bool,
+) -> ExitStatus:
     """Show what each way to replicate costs and keeps: each mode of each system under each fault, in one table and on
     one page.
 
     Exit status 0 if every promise was kept, 1 if one was broken, 3 if a check could not decide or a cluster did not
     start.
     """
-    todo = list(cells(only, seed, quick=quick))
+    todo = list(cells(only, systems, seed, quick=quick))
     engine = engine_for(quick=quick)
-    directory = new_run_directory(out, seed)
-    told: dict[str, Any] = {
-        "command": command_of(only, seed, quick=quick),
-        "machine": figures.machine(directory),
-        "quick": quick,
-        "seed": seed,
-        "ways": [{"name": each.name, "system": each.system, "waits": each.waits} for each in WAYS],
-        "columns": [{"name": each.name, "story": each.story} for each in COLUMNS],
-        "cells": [absent(cell, cell.reason or "not run yet") for cell in todo],
-    }
+    command = command_of(only, systems, seed, quick=quick)
+    directory = new_run_directory(out, seed) if resume is None else resume
+    told = begin(todo, directory, command, seed, quick=quick)
+    if resume is not None:
+        keep_what_ran(told, resume)
     is_interrupted = False
     try:
         with ExitStack() as stack:
@@ -101,13 +133,48 @@ def matrix(*, seed: int, out: Path, only: frozenset[str], quick: bool, as_json: 
     except KeyboardInterrupt:
         is_interrupted = True
     for row in told["cells"]:
-        row["reason"] = "interrupted" if row["reason"] == "not run yet" else row["reason"]
+        row["reason"] = "interrupted" if row["reason"] == NOT_RUN else row["reason"]
     return print_matrix(told, directory, is_interrupted=is_interrupted, as_json=as_json)
 
 
-def command_of(only: frozenset[str], seed: int, *, quick: bool) -> str:
+def begin(todo: Sequence[Cell], directory: Path, command: str, seed: int, *, quick: bool) -> dict[str, Any]:
+    """A matrix of which nothing has run yet, as matrix.json has it."""
+    return {
+        "command": command,
+        "machine": figures.machine(directory),
+        "quick": quick,
+        "seed": seed,
+        "ways": [{"name": each.name, "system": each.system, "waits": each.waits} for each in WAYS],
+        "columns": [{"name": each.name, "story": each.story} for each in COLUMNS],
+        "cells": [absent(cell, cell.reason or NOT_RUN) for cell in todo],
+    }
+
+
+def keep_what_ran(told: dict[str, Any], directory: Path) -> None:
+    """Take the cells over that ran already. Raises `UsageError` if they were given another load or another machine."""
+    try:
+        before = read_told(directory / MATRIX)
+    except UnreadableRun as error:
+        raise click.UsageError(f"--resume: {error}") from error
+    for what in ("seed", "quick", "machine"):
+        if before[what] != told[what]:
+            raise click.UsageError(f"--resume: cells would not compare: {what} was {before[what]}, and is {told[what]}")
+    ran = [row for row in before["cells"] if row["reason"] is None]
+    rows = {place_of(row): row for row in (*before["cells"], *told["cells"], *ran)}
+    ways, columns = [way.name for way in WAYS], [column.name for column in COLUMNS]
+    told["cells"] = sorted(rows.values(), key=lambda row: (ways.index(row["way"]), columns.index(row["column"])))
+
+
+def place_of(row: Mapping[str, Any]) -> tuple[str, str]:
+    """The row and the column of a cell of matrix.json."""
+    return row["way"], row["column"]
+
+
+def command_of(only: frozenset[str], systems: frozenset[str], seed: int, *, quick: bool) -> str:
     """The command that does the same again."""
     words = ["quorumlog", "matrix", "--seed", str(seed)]
+    if systems != OURS:
+        words += ["--systems", ALL if systems == {way.system for way in WAYS} else ",".join(sorted(systems))]
     for name in sorted(only):
         words += ["--only", name]
     return shlex.join([*words, "--quick"] if quick else words)
@@ -117,14 +184,14 @@ def carry_out_all(
     todo: Sequence[Cell], told: dict[str, Any], directory: Path, engine: Engine, worker: TaskRunner
 ) -> bool:
     """Run cell after cell into the rows of `told`. Returns whether none was interrupted."""
-    left_s, began, done_s = sum(map(planned_s, todo)), time.monotonic(), 0.0
-    for number, cell in enumerate(todo):
-        if cell.reason is not None:
-            continue
+    places = {place_of(row): place for place, row in enumerate(told["cells"]) if row["reason"] == NOT_RUN}
+    missing = [cell for cell in todo if cell.place in places]
+    left_s, began, done_s = sum(map(planned_s, missing)), time.monotonic(), 0.0
+    for number, cell in enumerate(missing):
         pace = (time.monotonic() - began) / done_s if done_s else 1.0
-        place = f"[{number + 1}/{len(todo)}] {cell.words}"
+        place = f"[{number + 1}/{len(missing)}] {cell.words}"
         click.echo(f"{place}   about {max(1, round(left_s * pace / 60))} min left", err=True)
-        told["cells"][number] = row = carry_out(cell, directory, f"{number + 1:02d}", engine, worker)
+        told["cells"][places[cell.place]] = row = carry_out(cell, directory, engine, worker)
         left_s, done_s = left_s - planned_s(cell), done_s + planned_s(cell)
         click.echo(f"    {matrix_words.cell_line(row)}", err=True)
         write_json(directory / MATRIX, told)
@@ -133,9 +200,10 @@ def carry_out_all(
     return True
 
 
-def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: TaskRunner) -> dict[str, Any]:
-    """One cell, in a directory of its own."""
-    place = directory / name
+def carry_out(cell: Cell, directory: Path, engine: Engine, worker: TaskRunner) -> dict[str, Any]:
+    """One cell, in a directory of its own, which an interrupted run may have left."""
+    place = directory / cell.directory
+    shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     try:
         mode = validate(cell.plan)
@@ -143,10 +211,13 @@ def carry_out(cell: Cell, directory: Path, name: str, engine: Engine, worker: Ta
         again = reproduction(cell.plan, quick=engine is Engine.LOCAL)
         results = execute_run(cell.plan, mode, place, again, engine, worker=worker, quiet=True)
     except (EnvironmentMissing, click.UsageError) as error:
-        return absent(cell, f"did not start: {error.format_message()}")
+        return absent(cell, f"{FAILED} start: {error.format_message()}")
     if results.is_interrupted:
         return absent(cell, "interrupted")
-    return judge(cell, name, results)
+    planned, done = len(cell.plan.planned or ()), len(results.faults)
+    if done < planned:
+        return absent(cell, f"{FAILED} do what it is for: {planned - done} of {planned} faults had to be left out")
+    return judge(cell, results)
 
 
 def absent(cell: Cell, reason: str) -> dict[str, Any]:
@@ -154,7 +225,7 @@ def absent(cell: Cell, reason: str) -> dict[str, Any]:
     return {"way": cell.way.name, "column": cell.column.name, "reason": reason}
 
 
-def judge(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
+def judge(cell: Cell, results: RunResults) -> dict[str, Any]:
     """A cell as matrix.json has it. `rate_s` counts acknowledged records per second of load; times are in seconds."""
     rto = results.rto or RecoveryTimes()
     broken = [
@@ -166,8 +237,8 @@ def judge(cell: Cell, directory: str, results: RunResults) -> dict[str, Any]:
         "way": cell.way.name,
         "column": cell.column.name,
         "reason": None,
-        "directory": directory,
-        "report": f"{directory}/{REPORT}",
+        "directory": cell.directory,
+        "report": f"{cell.directory}/{REPORT}",
         "valid": results.valid,
         "why": (broken or list(results.unknown) or [""])[0],
         "acked": results.acked,
@@ -190,7 +261,7 @@ def status_of(rows: Sequence[dict[str, Any]]) -> ExitStatus:
     ran = [row for row in rows if row["reason"] is None]
     if any(row["valid"] is False for row in ran):
         return ExitStatus.VIOLATION
-    failed = any(str(row["reason"]).startswith("did not start") for row in rows)
+    failed = any(str(row["reason"]).startswith(FAILED) for row in rows)
     return ExitStatus.UNKNOWN if failed or not ran or any(row["valid"] is None for row in ran) else ExitStatus.VALID
 
 

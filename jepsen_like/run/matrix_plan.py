@@ -5,6 +5,7 @@ because followers that are near hold all that is acknowledged. So the followers 
 replica in sync is given up for, or for as long as a leader needs to go on without them where its mode allows that.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -24,9 +25,12 @@ CALM: Final = "none"
 """The column without a fault, in which clients are as fast as they are answered."""
 PEACE_S: Final = 4.0
 """The time by which the load of each cell is longer if it need not be quick."""
+COPIES: Final = 3
 BY_HAND: Final = "promote-by-hand"
 SEED_OF_FAULTS: Final = 2
 """With it a leader that is cut off from its followers goes on serving clients."""
+SEED_OF_DAMAGE: Final = 45
+"""With it the bit flips in what is acknowledged."""
 
 
 @attrs.frozen(kw_only=True)
@@ -40,7 +44,7 @@ class ModeRow:
     """`name=value`, as after `--set`."""
     waits: str
     """The event that an acknowledgement waits for, in words."""
-    nodes: int = 3
+    nodes: int = COPIES
     cuts_followers: str = "partition"
     """The kind of fault that keeps followers away for long."""
     loses_disk: str = "wipe"
@@ -53,7 +57,7 @@ class ModeRow:
         return RunPlan(
             system=self.system,
             replication=self.replication,
-            nodes=self.nodes,
+            nodes=COPIES if column.only_copies else self.nodes,
             duration_s=column.duration_s + (0.0 if quick else PEACE_S),
             rate=0.0 if column.name == CALM else RATE,
             concurrency=CONCURRENCY,
@@ -74,6 +78,8 @@ class Column:
     story: str
     duration_s: float
     faults: Callable[[ModeRow], tuple[Fault, ...]]
+    only_copies: bool = False
+    """True if each node has to have a copy, or the fault may miss."""
 
 
 def _fault(number: int, kind: str, at_s: float, hold_s: float, target: Target = Target.LEADER) -> Fault:
@@ -134,6 +140,16 @@ COLUMNS: Final = (
         faults=lambda way: (_followers_cut(way), _fault(2, way.loses_disk, 3.5, 1.0)),
     ),
     Column(
+        name="damage",
+        story=(
+            "All nodes are stopped in turn, a bit flips in the log of the one that stopped last, and all start again: a mode asks the others "
+            "first, or begins with what the damaged log has left."
+        ),
+        duration_s=11.0,
+        faults=lambda way: (Fault(1, "damage", Target.ALL, at_s=3.0, hold_s=1.0, seed=SEED_OF_DAMAGE),),
+        only_copies=True,
+    ),
+    Column(
         name="power",
         story=(
             "All nodes lose their power at once for 1 s, and with it what no flush had secured; a cut of the leader alone would leave it to the "
@@ -148,21 +164,45 @@ _ONE_QUEUE: Final = ("queues=1", "client=own")
 """Clients of our own see a new master at once; RocketMQ's look for it every 30 s, which would be all that a cell shows."""
 
 
+_KAFKA: Final = (
+    ("acks=1", "the memory of the leader", ("acks=1",)),
+    ("acks=all min.insync=1", "the memory of the ISR, be it the leader alone", ("min.insync.replicas=1",)),
+    ("acks=all min.insync=2", "the memory of the ISR, of two at least", ("min.insync.replicas=2",)),
+    (
+        "acks=all min.insync=2 no ELR",
+        "the memory of the ISR, of two at least; without eligible leader replicas",
+        ("min.insync.replicas=2", "eligible.leader.replicas.version=0"),
+    ),
+    (
+        "acks=all unclean",
+        "the memory of the ISR; a replica outside of it may lead",
+        ("min.insync.replicas=1", "unclean.leader.election.enable=true"),
+    ),
+)
+"""Each mode of Kafka: its name, the event that it waits for, and its settings."""
+
+
 def _raft(name: str, waits: str, *settings: str) -> ModeRow:
     return ModeRow(name=name, system="raft", replication="raft", settings=settings, waits=waits)
 
 
-def _kafka(name: str, waits: str, *settings: str) -> ModeRow:
-    # Two of five brokers can be cut off, and the controllers of the others still are a majority.
-    return ModeRow(
-        name=name,
-        system="kafka",
-        replication="isr",
-        settings=(*_ISR, *settings),
-        waits=waits,
-        nodes=5,
-        cuts_followers="shrink-isr",
-    )
+def _kafka(system: str) -> Iterator[ModeRow]:
+    """Our own brokers and Apache's have the same modes."""
+    for name, waits, settings in _KAFKA:
+        # Two of five brokers can be cut off, and the controllers of the others still are a majority.
+        yield ModeRow(
+            name=f"{system}, {name}",
+            system=system,
+            replication="isr",
+            settings=(*_ISR, *settings),
+            waits=waits,
+            nodes=5,
+            cuts_followers="shrink-isr",
+        )
+
+
+def _foreign(name: str, system: str, replication: str, waits: str, *settings: str) -> ModeRow:
+    return ModeRow(name=name, system=system, replication=replication, settings=settings, waits=waits)
 
 
 def _rocketmq(name: str, replication: str, waits: str, *settings: str, loses_disk: str = BY_HAND) -> ModeRow:
@@ -176,6 +216,8 @@ def _rocketmq(name: str, replication: str, waits: str, *settings: str, loses_dis
     )
 
 
+OURS: Final = frozenset({"raft", "rocketmq", "kafka"})
+"""The systems of a matrix for which none are named."""
 WAYS: Final = (
     _raft("raft, before-ack", "the disks of a majority", "flush=before-ack"),
     _raft("raft, page cache", "the memory of a majority", "flush=none"),
@@ -183,15 +225,12 @@ WAYS: Final = (
     _rocketmq("rocketmq, sync-slave", "sync-slave", "the memory of the master and of a slave"),
     _rocketmq("rocketmq, DLedger durable", "raft", "the disks of a majority", "ack=durable", loses_disk="wipe"),
     _rocketmq("rocketmq, DLedger page cache", "raft", "the memory of a majority", "ack=page-cache", loses_disk="wipe"),
-    _kafka("kafka, acks=1", "the memory of the leader", "acks=1"),
-    _kafka("kafka, acks=all min.insync=1", "the memory of the ISR, be it the leader alone", "min.insync.replicas=1"),
-    _kafka("kafka, acks=all min.insync=2", "the memory of the ISR, of two at least", "min.insync.replicas=2"),
-    _kafka(
-        "kafka, acks=all unclean",
-        "the memory of the ISR; a replica outside of it may lead",
-        "min.insync.replicas=1",
-        "unclean.leader.election.enable=true",
-    ),
+    *_kafka("kafka"),
+    *_kafka("apache-kafka"),
+    _foreign("nats, sync_interval=2m", "nats", "jetstream", "the memory of a majority", "sync_interval=2m"),
+    _foreign("nats, sync_interval=always", "nats", "jetstream", "the disks of a majority", "sync_interval=always"),
+    _foreign("etcd", "etcd", "raft", "the disks of a majority"),
+    _foreign("zookeeper", "zookeeper", "zab", "the disks of a majority"),
 )
 
 
@@ -209,10 +248,24 @@ class Cell:
         """Which one it is."""
         return f"{self.way.name} · {self.column.name}"
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its row and its column."""
+        return self.way.name, self.column.name
 
-def cells(names: frozenset[str], seed: int, *, quick: bool) -> Iterator[Cell]:
-    """The cells whose row or column is named, row by row; with both named, those in which they meet; else all."""
-    ways = [way for way in WAYS if way.name in names] or WAYS
+    @property
+    def directory(self) -> str:
+        """The name of its run directory, the same in every matrix."""
+        row = "-".join(re.findall(r"[\w.=]+", self.way.name))
+        return f"{row}-{self.column.name}"
+
+
+def cells(names: frozenset[str], systems: frozenset[str], seed: int, *, quick: bool) -> Iterator[Cell]:
+    """The cells whose row or column is named, row by row; with both named, those in which they meet.
+
+    If no row is named, there are the rows of these systems; if no column is named, there are all.
+    """
+    ways = [way for way in WAYS if way.name in names] or [way for way in WAYS if way.system in systems]
     columns = [column for column in COLUMNS if column.name in names] or COLUMNS
     for way in ways:
         for column in columns:

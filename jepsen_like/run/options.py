@@ -37,6 +37,19 @@ def system_option(help_begins: str) -> Option:
     )
 
 
+def _parse_beside(context: click.Context, parameter: click.Parameter, value: str | None) -> System | None:
+    return None if value is None else parse_system(context, parameter, value)
+
+
+beside_option = click.option(
+    "--beside",
+    default=None,
+    callback=_parse_beside,
+    metavar="NAME",
+    help="Run the same on this system, too, and compare both. A setting of one of them: --set NAME:SETTING=VALUE.",
+)
+
+
 def network_option(help_text: str) -> Option:
     """`--network`, by name; by default the first of the system's, so `--system` stands before it."""
     names = click.Choice([each.value for each in Network])

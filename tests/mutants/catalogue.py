@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from tests.mutants.access_bugs import ACCESS_BUGS
 from tests.mutants.answer_bugs import ANSWER_BUGS
+from tests.mutants.beside_bugs import BESIDE_BUGS
 from tests.mutants.blank_bugs import BLANK_BUGS
 from tests.mutants.budget_bugs import BUDGET_BUGS
 from tests.mutants.capacity_bugs import CAPACITY_BUGS
@@ -650,6 +651,7 @@ ALL: Sequence[Mutant] = (
     *TRUST_BUGS,
     *ZONE_BUGS,
     *TARGET_BUGS,
+    *BESIDE_BUGS,
     *FOREIGN_BUGS,
     *STANDBY_BUGS,
     *WORTH_BUGS,

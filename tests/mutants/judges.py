@@ -239,6 +239,17 @@ def break_others(mutant: Mutant, seeds: range) -> Judgement:
     )
 
 
+def compare_systems(mutant: Mutant, seeds: range) -> Judgement:
+    """Runs the tests of two systems side by side that start none of them, and those of the settings of brokers of others."""
+    return _failing(
+        "beside",
+        "tests/jepsen_like/record/test_behaviour.py",
+        *(f"tests/jepsen_like/{place}/test_beside.py" for place in ("record", "report", "run")),
+        "tests/jepsen_like/systems/apache_kafka/test_settings.py",
+        *("-m", "not cluster and not campaign"),
+    )
+
+
 def adapt(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of adapters of programs of others that start none of them."""
     return _failing(
@@ -589,6 +600,7 @@ JUDGES: Mapping[str, Judge] = {
     "operator": operate,
     "zones": stand_in_zones,
     "targets": break_others,
+    "beside": compare_systems,
     "foreign": adapt,
     "standby": copy_to_standby,
     "worth": weigh_claims,
