@@ -201,8 +201,10 @@ def _kafka(system: str) -> Iterator[ModeRow]:
         )
 
 
-def _foreign(name: str, system: str, replication: str, waits: str, *settings: str) -> ModeRow:
-    return ModeRow(name=name, system=system, replication=replication, settings=settings, waits=waits)
+def _foreign(name: str, system: str, replication: str, waits: str, *settings: str, loses_disk: str = "wipe") -> ModeRow:
+    return ModeRow(
+        name=name, system=system, replication=replication, settings=settings, waits=waits, loses_disk=loses_disk
+    )
 
 
 def _rocketmq(name: str, replication: str, waits: str, *settings: str, loses_disk: str = BY_HAND) -> ModeRow:
@@ -227,10 +229,31 @@ WAYS: Final = (
     _rocketmq("rocketmq, DLedger page cache", "raft", "the memory of a majority", "ack=page-cache", loses_disk="wipe"),
     *_kafka("kafka"),
     *_kafka("apache-kafka"),
+    _foreign(
+        "apache-rocketmq, async-slave",
+        "apache-rocketmq",
+        "async-slave",
+        "the memory of the master",
+        "queues=1",
+        loses_disk=BY_HAND,
+    ),
+    _foreign(
+        "apache-rocketmq, sync-slave",
+        "apache-rocketmq",
+        "sync-slave",
+        "the memory of the master and of a slave",
+        *("queues=1", "inSyncReplicas=2"),
+        loses_disk=BY_HAND,
+    ),
+    _foreign("apache-rocketmq, DLedger", "apache-rocketmq", "dledger", "the memory of a majority", "queues=1"),
     _foreign("nats, sync_interval=2m", "nats", "jetstream", "the memory of a majority", "sync_interval=2m"),
     _foreign("nats, sync_interval=always", "nats", "jetstream", "the disks of a majority", "sync_interval=always"),
     _foreign("etcd", "etcd", "raft", "the disks of a majority"),
     _foreign("zookeeper", "zookeeper", "zab", "the disks of a majority"),
+    _foreign("rabbitmq, quorum", "rabbitmq", "queue", "the disks of a majority", "queue_type=quorum"),
+    _foreign(
+        "rabbitmq, mirrored", "rabbitmq", "queue", "the disks of all mirrors that are left", "queue_type=mirrored"
+    ),
 )
 
 
