@@ -25,16 +25,16 @@ def _of_leader(number: int, kind: str, at_s: float, hold_s: float, *, overlaps: 
     return Fault(number, kind, Target.LEADER, at_s=at_s, hold_s=hold_s, seed=2, overlaps=overlaps, scope=PARTITION)
 
 
-KILL_BEHIND_A_CUT: Final = (_of_leader(1, "partition", 2.0, 4.0), _of_leader(2, "kill", 5.0, DOWN_S, overlaps=1))
+KILL_BEHIND_A_CUT: Final = (_of_leader(1, "partition", 4.0, 4.0), _of_leader(2, "kill", 7.0, DOWN_S, overlaps=1))
 """A leader that is cut off learns of no other one, goes on serving clients, and dies before the ways are back."""
-KILL_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 1.5, 3.0), _of_leader(2, "kill", 4.5, DOWN_S, overlaps=1))
-POWER_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 1.5, 3.0), _of_leader(2, "power", 4.5, DOWN_S, overlaps=1))
+KILL_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 4.0, 3.0), _of_leader(2, "kill", 7.0, DOWN_S, overlaps=1))
+POWER_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 4.0, 3.0), _of_leader(2, "power", 7.0, DOWN_S, overlaps=1))
 """The leader alone is in sync when it loses its power; the other replica is whole, and comes back first."""
-POWER_OF_ALL: Final = (Fault(1, "power", Target.ALL, at_s=4.0, hold_s=1.0, seed=1),)
+POWER_OF_ALL: Final = (Fault(1, "power", Target.ALL, at_s=6.0, hold_s=1.0, seed=1),)
 
 
 def _story(name: str, story: str, *trials: Trial) -> NamedScenario:
-    return NamedScenario(name=name, story=story, workload=LOG_WORKLOAD, duration_s=16.0, trials=trials)
+    return NamedScenario(name=name, story=story, workload=LOG_WORKLOAD, duration_s=20.0, trials=trials)
 
 
 def _trial(setting: str, faults: tuple[Fault, ...], shows: Shows, *others: str) -> Trial:
