@@ -129,7 +129,7 @@ def _leading(states: Mapping[str, Any]) -> Ints:
 
 def of_redelivery(rows: Mapping[str, Ints]) -> Iterator[Trait]:
     """Yields the share of records that a group had been given before; nothing without groups."""
-    assigned = (rows["f"] == Action.ASSIGN) & (rows["a"] != NONE)
+    assigned = rows["f"] == Action.ASSIGN
     group_of = dict(zip(rows["process"][assigned].tolist(), rows["a"][assigned].tolist(), strict=True))
     polled = (rows["f"] == Action.POLL) & (rows["offset"] >= 0)
     pushed_to = rows["b"][polled]

@@ -36,8 +36,8 @@ BESIDE_BUGS: Sequence[Mutant] = (
         "beside-any-consumer-is-a-group",
         "what a consumer without a group reads counts as given again",
         BEHAVIOUR,
-        'assigned = (rows["f"] == Action.ASSIGN) & (rows["a"] != NONE)',
-        'assigned = rows["f"] == Action.ASSIGN',
+        'rows["offset"][polled]])[:, group != NONE]',
+        'rows["offset"][polled]])[:, group >= NONE]',
     ),
     _bug(
         "beside-fault-in-one-run-alone",

@@ -25,8 +25,8 @@ def _of_leader(number: int, kind: str, at_s: float, hold_s: float, *, overlaps: 
     return Fault(number, kind, Target.LEADER, at_s=at_s, hold_s=hold_s, seed=2, overlaps=overlaps, scope=PARTITION)
 
 
-KILL_BEHIND_A_CUT: Final = (_of_leader(1, "partition", 4.0, 4.0), _of_leader(2, "kill", 7.0, DOWN_S, overlaps=1))
-"""A leader that is cut off learns of no other one, goes on serving clients, and dies before the ways are back."""
+KILL_BEHIND_A_CUT: Final = (_of_leader(1, "partition", 4.0, 3.0), _of_leader(2, "kill", 5.5, DOWN_S, overlaps=1))
+"""The leader is cut off, goes on serving clients, and dies before another one is elected."""
 KILL_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 4.0, 3.0), _of_leader(2, "kill", 7.0, DOWN_S, overlaps=1))
 POWER_OF_THE_LAST: Final = (_of_leader(1, "shrink-isr", 4.0, 3.0), _of_leader(2, "power", 7.0, DOWN_S, overlaps=1))
 """The leader alone is in sync when it loses its power; the other replica is whole, and comes back first."""
