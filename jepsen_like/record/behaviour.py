@@ -29,6 +29,8 @@ VERDICTS: Final = {True: "valid", False: "INVALID", None: "undecided"}
 ENDED: Final = {Outcome.OK: "ok", Outcome.FAIL: "failed", Outcome.INFO: "unknown"}
 MASTER: Final = 1
 """The value of a row of the kind ROLE that begins a leadership."""
+FEW: Final = 100
+"""The shares of an action with fewer operations say little."""
 COLUMNS: Final = ("object", "process", "f", "type", "err", "a", "b", "offset", "t_inv", "t_ret")
 
 
@@ -74,6 +76,8 @@ def of_ends(rows: Mapping[str, Ints]) -> Iterator[Trait]:
     action = np.where(np.isin(rows["f"], WRITES), Action.SEND, rows["f"])
     for f in np.unique(action).tolist():
         done = action == f
+        if done.sum() < FEW:
+            continue
         pairs, counts = np.unique(np.stack([rows["type"][done], rows["err"][done]]), axis=1, return_counts=True)
         for outcome, error, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
             yield Trait(ENDS, _name_end(Action(f), Outcome(outcome), ErrorCode(error)), count / int(done.sum()))

@@ -26,7 +26,7 @@ SHARE_MAX: Final = 0.05
 """Shares may differ by this much."""
 SHARE_SEEN: Final = 0.01
 """An end that is this frequent in one run has to be seen in the other."""
-RECOVERY_S: Final = 3.0
+RECOVERY_S: Final = 2.0
 EPOCHS_MAX: Final = 2.0
 NOT_DONE: Final = "not done"
 """In place of the recovery from a fault that only the other run had."""

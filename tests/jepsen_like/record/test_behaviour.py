@@ -9,6 +9,7 @@ import pytest
 from jepsen_like.history.files import DumpWriter, HistoryWriter
 from jepsen_like.history.ops import NONE, ErrorCode, Outcome
 from jepsen_like.history.partition_states import PartitionStates, StateKind
+from jepsen_like.record import behaviour
 from jepsen_like.record.behaviour import (
     ENDS,
     EPOCHS,
@@ -66,8 +67,10 @@ def figures(directory: Path) -> dict[tuple[str, str], Value]:
     return {(each.aspect, each.name): each.value for each in read_behaviour(directory, RESULTS)}
 
 
-def test_a_run_is_read_as_figures(tmp_path: Path) -> None:
+def test_a_run_is_read_as_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record(tmp_path)
+    assert (ENDS, "write ok") not in figures(tmp_path), "four operations have no shares"
+    monkeypatch.setattr(behaviour, "FEW", 4)
     found = figures(tmp_path)
     assert found[VERDICT, "of the check"] == "valid"
     assert found[RECORDS, "lost"] == 1
