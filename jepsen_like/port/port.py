@@ -330,6 +330,8 @@ class System(abc.ABC):
     """As `--system` names it."""
     replications: ClassVar[tuple[str, ...]]
     """As `--replication` names them; the first is the default."""
+    replicates_like: ClassVar[Mapping[str, str]] = {}
+    """By what another system calls a way to replicate: the name of the same way here."""
     workloads: ClassVar[Mapping[str, Model]]
     """The operations that clients can do, and the model that checks them; the first is the default."""
     serves: ClassVar[Mapping[str, str]]

@@ -72,7 +72,8 @@ def run_both(
 def plan_for(plan: RunPlan, system: System, systems: Sequence[System], words: Sequence[str]) -> RunPlan:
     """Returns the plan of one of the systems. Raises `UsageError` if it lacks the replication or the workload."""
     own = settings_for_one(system, systems, words)
-    replication = plan.replication if plan.replication != systems[0].replications[0] else None  # the first of each
+    chosen = plan.replication if plan.replication != systems[0].replications[0] else None  # the first of each
+    replication = system.replicates_like.get(plan.replication, chosen)
     return attrs.evolve(
         plan,
         system=system.name,

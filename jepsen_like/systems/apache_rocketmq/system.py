@@ -23,6 +23,7 @@ from jepsen_like.systems.foreign.watching import observe
 from jepsen_like.systems.rocketmq.client_settings import GROUP_WORKLOAD, LOG_WORKLOAD, PUSHED
 from jepsen_like.systems.rocketmq.loads import Connecting, load_of, queue_of
 from jepsen_like.systems.rocketmq.processes import members_of, name_servers
+from jepsen_like.systems.rocketmq.promises import RocketReplication
 from jepsen_like.systems.rocketmq.pushed_sink import PushedRecorder
 from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
@@ -40,6 +41,7 @@ class ApacheRocketMqSystem(System):
 
     name: ClassVar[str] = "apache-rocketmq"
     replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in ApacheReplication)
+    replicates_like: ClassVar[Mapping[str, str]] = {RocketReplication.RAFT.value: ApacheReplication.DLEDGER.value}
     workloads: ClassVar[Mapping[str, Model]] = {LOG_WORKLOAD: Model.LOG, GROUP_WORKLOAD: Model.QUEUE}
     serves: ClassVar[Mapping[str, str]] = SERVES
     networks: ClassVar[tuple[Network, ...]] = (Network.NAMESPACES,)

@@ -31,6 +31,7 @@ class RocketMqSystem(System):
 
     name: ClassVar[str] = "rocketmq"
     replications: ClassVar[tuple[str, ...]] = tuple(each.value for each in RocketReplication)
+    replicates_like: ClassVar[Mapping[str, str]] = {"dledger": RocketReplication.RAFT.value}
     workloads: ClassVar[Mapping[str, Model]] = {
         LOG_WORKLOAD: Model.LOG,
         ORDER_WORKLOAD: Model.QUEUE,

@@ -56,6 +56,20 @@ def test_each_replicates_in_its_first_way_unless_one_was_chosen() -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "beside", "replication", "other"),
+    [
+        ("apache-rocketmq", "rocketmq", "dledger", "raft"),
+        ("rocketmq", "apache-rocketmq", "raft", "dledger"),
+        ("rocketmq", "apache-rocketmq", "sync-slave", "sync-slave"),
+    ],
+)
+def test_the_same_way_to_replicate_may_have_two_names(first: str, beside: str, replication: str, other: str) -> None:
+    systems = (system_named(first), system_named(beside))
+    plans = [plan_for(a_plan(system=first, replication=replication), system, systems, ()) for system in systems]
+    assert [plan.replication for plan in plans] == [replication, other]
+
+
+@pytest.mark.parametrize(
     ("valid", "differences", "status"),
     [
         ((True, False), [], ExitStatus.VIOLATION),
