@@ -10,7 +10,7 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.apache_rocketmq import brokers
 from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
 from jepsen_like.systems.apache_rocketmq.processes import LEDGER, ledger_member
-from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
+from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection, Pulled
 from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.control import POLL_S, BrokerStatus, RocketControl
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -69,6 +69,10 @@ class ApacheRocketControl(RocketControl):
     async def _ledger_role(self, node: int, on: BrokerConnection) -> tuple[bool, int]:
         member = ledger_member(self._apache, node)
         return member.role(await on.ask(member.metadata()), await on.ask(member.outdated_heartbeat()))
+
+    def shows(self, offset: int, pulled: Pulled) -> bool:
+        """True: a queue may lack messages, and have those behind them at other places; the check then tells which."""
+        return True
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
         """As of our own brokers; and wait until slaves have copied the topic, for one of them may lead soon."""

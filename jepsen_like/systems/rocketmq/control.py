@@ -13,7 +13,7 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.bodies import value_of
 from jepsen_like.systems.rocketmq.client_settings import ORDER_WORKLOAD
-from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection
+from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection, Pulled
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.mode import RocketMode
 from rocketmq_compat.records import MalformedRecord
@@ -216,14 +216,20 @@ class RocketControl(Control):
                     while offset < end:
                         with trio.fail_after(READS_WITHIN_S):
                             pulled = await connection.pull(queue, offset, MESSAGES_OF_A_PULL)
-                        if not pulled.records or pulled.records[0][0].queue_offset != offset:
+                        if not self.shows(offset, pulled):
                             raise NotServing(f"n{node} has queue {queue} up to {end} and does not show {offset}")
+                        if not pulled.records:
+                            break
                         # The checker wants each value; a damaged message gets one that no client sent.
                         values = [value_of(body)[0] for _, body in pulled.records][: end - offset]
                         writer.record(node, offset, 0, values, obj=obj)
                         offset += len(values)
             except (*_NO_ANSWER, MalformedRecord, trio.TooSlowError) as error:
                 raise NotServing(f"n{node} did not give its queues: {error}") from error
+
+    def shows(self, offset: int, pulled: Pulled) -> bool:
+        """Returns True if a copy gives what it has at an offset; each of ours has a message there, with that offset in it."""
+        return bool(pulled.records) and pulled.records[0][0].queue_offset == offset
 
     async def read_through(self, node: int) -> None:
         """Pull all of the load's queues from a broker, once it gives it: after a start or damage it needs a while."""
