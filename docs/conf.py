@@ -33,6 +33,7 @@ CONTENTS = {
         "docs/rehearsals",
         "docs/real",
         "docs/findings/apache-kafka-bootstrap-checkpoint",
+        "docs/findings/apache-rocketmq-dledger-queues",
         "docs/your-cluster",
         "docs/systems",
     ],
