@@ -157,11 +157,11 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         "ledger.listen",
     ),
     _bug(
-        "apache-rocketmq-slave-passes-the-faults",
-        "a slave dials its master past the faults that cut records alone",
+        "apache-rocketmq-broker-tells-a-local-address",
+        "a broker tells slaves an address at which each of them is itself",
         "jepsen_like.systems.apache_rocketmq.processes",
-        "way = text_of(plan.further[HA].peers[master])",
-        "way = text_of(plan.further[HA].listen)",
+        '"brokerIP2": plan.advertised[node][0],',
+        '"brokerIP2": plan.listen[0],',
     ),
     _bug(
         "apache-rocketmq-follower-leads",

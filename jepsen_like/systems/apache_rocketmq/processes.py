@@ -1,6 +1,6 @@
 """The processes of Apache RocketMQ: how a name server and a broker are started, and what their watchers read of them.
 
-A broker tells the name server one address, by which clients reach it, and slaves copy topics and offsets from it.
+A broker tells the name server its addresses, by which clients reach it, and slaves copy all from it.
 """
 
 from collections.abc import Mapping
@@ -114,8 +114,7 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
     master = groups.master(number, plan.promoted)
     if node == master:
         return settings | {"brokerRole": mode.master_role, "brokerId": "0"}
-    way = text_of(plan.further[HA].peers[master])
-    return settings | {"brokerRole": "SLAVE", "brokerId": str(node), "haMasterAddress": way}
+    return settings | {"brokerRole": "SLAVE", "brokerId": str(node)}
 
 
 # -------------------------------------------------------------------- what they tell of themselves

@@ -56,11 +56,11 @@ def test_the_members_of_a_ledger_dial_each_other_over_the_faults() -> None:
 
 
 @pytest.mark.parametrize(("replication", "role"), [("sync-slave", "SYNC_MASTER"), ("async-slave", "ASYNC_MASTER")])
-def test_given_roles_have_one_master_and_slaves_that_dial_it_over_the_faults(replication: str, role: str) -> None:
+def test_given_roles_have_one_master_and_slaves_that_learn_of_it(replication: str, role: str) -> None:
     master, slave = settings_of(1, replication), settings_of(3, replication)
     assert (master["brokerRole"], master["brokerId"]) == (role, "0")
     assert (slave["brokerRole"], slave["brokerId"]) == ("SLAVE", "3")
-    assert slave["haMasterAddress"] == "10.0.0.1:201"
+    assert (master["brokerIP2"], master["haListenPort"]) == ("10.0.0.1", "201")
     assert master["totalReplicas"] == "3"
     assert "enableDLegerCommitLog" not in master
 
