@@ -341,19 +341,26 @@ ssize_t pread64(int descriptor, void *bytes, size_t size, off_t position) {
     return pread(descriptor, bytes, size, position);
 }
 
-static int sync_with(long call, int descriptor) {
-    if (page != NULL && (get(W_SYNC_DELAY_NS) > 0 || get(W_SYNC_LIES)) && is_below(descriptor)) {
-        int64_t delay = get(W_SYNC_DELAY_NS);
-        if (delay > 0) {
-            struct timespec wait = {delay / SECOND, delay % SECOND};
-            count(W_DELAYED);
-            kernel(SYS_nanosleep, &wait, NULL);
-        }
-        if (get(W_SYNC_LIES)) {
-            count(W_LIED);
-            return 0;
-        }
+/* Takes the time that a sync is to take; whether it is to do nothing then. */
+static int lies_late(void) {
+    int64_t delay = get(W_SYNC_DELAY_NS);
+    if (delay > 0) {
+        struct timespec wait = {delay / SECOND, delay % SECOND};
+        count(W_DELAYED);
+        kernel(SYS_nanosleep, &wait, NULL);
     }
+    if (get(W_SYNC_LIES))
+        count(W_LIED);
+    return get(W_SYNC_LIES) != 0;
+}
+
+static int is_sync_steered(void) {
+    return page != NULL && (get(W_SYNC_DELAY_NS) > 0 || get(W_SYNC_LIES));
+}
+
+static int sync_with(long call, int descriptor) {
+    if (is_sync_steered() && is_below(descriptor) && lies_late())
+        return 0;
     return descriptor_fails(SYNCS, descriptor) ? -1 : (int)kernel(call, descriptor);
 }
 
@@ -372,6 +379,13 @@ long syscall(long number, ...) {
         given[i] = va_arg(rest, long);
     va_end(rest);
     return kernel(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
+/* A mapping does not tell its file: a process of a node that writes back what it mapped does that with its data. */
+int msync(void *from, size_t size, int flags) {
+    if ((flags & MS_SYNC) && is_sync_steered() && lies_late())
+        return 0;
+    return (flags & MS_SYNC) && is_armed(SYNCS) && fails(SYNCS) ? -1 : (int)kernel(SYS_msync, from, size, flags);
 }
 
 int fsync(int descriptor) {

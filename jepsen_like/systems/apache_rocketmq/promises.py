@@ -67,6 +67,7 @@ SERVES: Final = {
     **dict.fromkeys(("partition", "zone-cut"), f"once the master is reached again; {_AFTER_ELECTION}"),
     "flapping": "now and then; for good with the last cut: after an election at most",
     **dict.fromkeys(("slow", "zone-slow", "throttle", "loss", "duplicate", "reorder", "corrupt"), _SLOWLY),
+    "disk-slow": "throughout; where a master flushes first, as slowly as it flushes",
     "promote-by-hand": "once an operator has let a slave lead",
 }
 """The time at which messages are taken again, or that they always are, by kind of fault."""

@@ -29,7 +29,7 @@ from jepsen_like.workload.load import LoadPlan, RunningLoad
 from jepsen_like.workload.recorder import Recorder
 
 _WIPED = "what a master promises that comes back without its disk is not documented; use promote-by-hand"
-_MAPPED = "it writes through mapped memory, past any library that is preloaded"
+_MAPPED = "it writes through mapped memory, past any library that is preloaded; flushes alone can be steered"
 
 
 class ApacheRocketMqSystem(System):
@@ -49,7 +49,7 @@ class ApacheRocketMqSystem(System):
     refused: ClassVar[Mapping[str, str]] = {
         **{kind: why for kind, why in OF_OURS.items() if kind != "promote-by-hand"},
         "wipe-master": _WIPED,
-        **dict.fromkeys((kind.name for kind in KINDS.values() if Need.LIBRARY in kind.needs), _MAPPED),
+        **{kind.name: _MAPPED for kind in KINDS.values() if Need.LIBRARY in kind.needs and kind.name not in SERVES},
     }
     files: ClassVar[LogFiles] = LogFiles(
         segments=f"{processes.STORE}/**/commitlog/*", indexes=f"{processes.STORE}/consumequeue/**/*"

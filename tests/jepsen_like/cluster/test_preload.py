@@ -21,13 +21,14 @@ from tests.jepsen_like.raft_clusters import open_raft_cluster
 needs_compiler = pytest.mark.skipif(compiler() is None, reason="needs a C compiler")
 
 EVALUATES = """
-import os, select, sys, time
+import mmap, os, select, sys, time
 from log.disk import RealDisk
 from raft.kernel_sync import KernelSync
 kernel = KernelSync.open(os.eventfd(0))
 ours = os.open(sys.argv[1] + "/ours", os.O_CREAT | os.O_RDWR)
 other = os.open(sys.argv[2] + "/other", os.O_CREAT | os.O_RDWR)
 file = RealDisk().open(sys.argv[1] + "/file", create=True)
+mapped = mmap.mmap(-1, 4096)
 for line in sys.stdin:
     try:
         print(eval(line), flush=True)
@@ -192,6 +193,18 @@ def test_a_slow_sync_takes_its_time_and_a_lying_one_does_nothing(healed_process:
         1,
         0,
     )
+
+
+@needs_compiler
+def test_what_is_mapped_is_written_back_as_slowly(healed_process: Steered) -> None:
+    healed_process.page.delay_syncs(50_000_000)
+    began = time.monotonic()
+    assert healed_process.ask("mapped.flush()") == "None"
+    assert time.monotonic() - began > 0.05
+    healed_process.page.heal_disk()
+    healed_process.page.fail(Call.SYNC, errno.EIO)
+    assert healed_process.ask("mapped.flush()") == "OSError 5"
+    assert healed_process.page[Word.DELAYED] == 1
 
 
 @needs_compiler
