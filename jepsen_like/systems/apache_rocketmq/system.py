@@ -86,7 +86,8 @@ class ApacheRocketMqSystem(System):
         groups = mode.division
         scopes = {name: list(groups.objects(number, mode.queues)) for number, name in enumerate(groups.scopes)}
         logs = {} if mode.copies_agree else {FINAL_LOGS: mode.pairs}
-        return {**logs, "scopes": scopes, **queue_of(mode, workload)}
+        client = mode.client_of(self.workloads[workload])
+        return {**logs, "scopes": scopes, "client": client, **queue_of(mode, workload)}
 
     def recorder(self, workload: str, history: HistoryWriter) -> Recorder:
         """A queue's where messages are pushed."""
