@@ -39,7 +39,7 @@ from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import ClusterPapers
 
-START_WITHIN_S: Final = 90.0
+START_WITHIN_S: Final = 120.0
 """A node starts to listen within this time: three nodes of RabbitMQ at once on two busy cores need most of a minute."""
 STOP_WITHIN_S: Final = 20.0
 POLL_S: Final = 0.05

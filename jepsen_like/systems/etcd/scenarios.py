@@ -11,7 +11,7 @@ GUARDED: Final = "guarded-register"
 KILLS: Final = tuple(
     Fault(number, "kill", Target.ALL, at_s=5.0 * number, hold_s=0.3, seed=number) for number in range(1, 6)
 )
-COMMITS: Final = "backend_batch_interval=1ms"
+COMMITS: Final = "backend_batch_interval=100us"
 
 
 def _trial(version: str, shows: Shows) -> Trial:
@@ -29,7 +29,7 @@ SCENARIOS: Final = (
         workload=GUARDED,
         duration_s=32.0,
         trials=(_trial("3.5.2", Shows.BROKEN), _trial("3.5.4", Shows.NO_LOSS)),
-        concurrency=16,
+        concurrency=64,
         rate=0.0,
     ),
 )

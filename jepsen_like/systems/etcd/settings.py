@@ -9,7 +9,7 @@ import attrs
 from jepsen_like.port.port import WrongMode
 from jepsen_like.systems.archives.catalogue import ETCDS
 
-_INTERVAL: Final = re.compile(r"\d{1,4}(ms|s)")
+_INTERVAL: Final = re.compile(r"\d{1,4}(us|ms|s)")
 SWITCHES: Final = {"true": True, "false": False, "True": True, "False": False}
 
 
@@ -44,5 +44,5 @@ class EtcdSettings:
         if unsafe not in SWITCHES:
             raise WrongMode(f"--set: unsafe_no_fsync is true or false, not {unsafe!r}")
         if interval and not _INTERVAL.fullmatch(interval):
-            raise WrongMode(f"--set: backend_batch_interval is a time like 1ms or 2s, not {interval!r}")
+            raise WrongMode(f"--set: backend_batch_interval is a time like 100us or 2s, not {interval!r}")
         return cls(version=version, unsafe_no_fsync=SWITCHES[unsafe], backend_batch_interval=interval)

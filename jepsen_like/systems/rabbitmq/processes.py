@@ -24,8 +24,8 @@ LOOKS_WITHIN_S: Final = 0.5
 INSTALLED: Final = Path("/usr/lib/rabbitmq/lib")
 SERVER: Final = "rabbitmq_server-*/sbin/rabbitmq-server"
 EPMD_PORT, NODES_PORT = 4369, 25672
-ERLANG: Final = ("+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none")
-"""Threads sleep as soon as they have nothing to do: three nodes share two cores with their clients."""
+ERLANG: Final = ("+S", "1:1", "+sbwt", "none", "+sbwtdcpu", "none", "+sbwtdio", "none")
+"""One scheduler, which sleeps as soon as it has nothing to do: three nodes share two cores with their clients."""
 
 
 def find_server(installed: Path = INSTALLED) -> Path | None:
