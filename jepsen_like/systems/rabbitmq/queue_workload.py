@@ -39,7 +39,7 @@ class RabbitQueueWorkload:
     name: str = "queue"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _waiting: set[int] = attrs.field(factory=set)
-    """Values that were published, whatever came of it, and not taken yet."""
+    """Values that were sent, whatever came of it, and not taken yet."""
     _empty_since_s: float | None = None
     """The moment since which the final takes have found nothing."""
 
@@ -51,11 +51,14 @@ class RabbitQueueWorkload:
     def write(self, rng: random.Random) -> Request:
         """Publish one message."""
         value = next(self._ids)
-        record = encode_value(value, RECORD_BYTES)
-        self._waiting.add(value)
         return Request(
-            Action.ENQUEUE, lambda connection: connection.publish(record), a=value, values=(value,), anywhere=True
+            Action.ENQUEUE, lambda connection: self._publish(connection, value), a=value, values=(value,), anywhere=True
         )
+
+    async def _publish(self, connection: RabbitConnection, value: int) -> None:
+        """Raises what a publish raises."""
+        self._waiting.add(value)
+        await connection.publish(encode_value(value, RECORD_BYTES))
 
     def probe(self, rng: random.Random) -> Request:
         """Take one message: only a leader with a majority gives one away, or finds none."""
