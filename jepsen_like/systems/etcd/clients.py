@@ -4,16 +4,17 @@
 `INFO`.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from jepsen_like.history.ops import ErrorCode, Outcome
-from jepsen_like.port.wires import Address
-from jepsen_like.systems.foreign.json_client import UNREACHABLE, ErrorAnswered, JsonConnection, Unreadable
+from jepsen_like.systems.foreign.json_client import UNREACHABLE, ErrorAnswered, Unreadable
 from jepsen_like.workload.load import Ending, TryLater
 
 TOO_MANY: Final = "too many requests"
 """etcd's word for a member that takes no proposal because too many wait."""
+
+
+ERRORS: Final = (*UNREACHABLE, ErrorAnswered)
 
 
 def ending_of(error: Exception, *, connection_lost: bool) -> Ending:
@@ -25,18 +26,3 @@ def ending_of(error: Exception, *, connection_lost: bool) -> Ending:
             return Ending(Outcome.INFO, ErrorCode.PROTOCOL)
         case _:
             return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST if connection_lost else ErrorCode.UNKNOWN_OUTCOME)
-
-
-class EtcdClients:
-    """Connects the clients of a load."""
-
-    errors: tuple[type[Exception], ...] = (*UNREACHABLE, ErrorAnswered)
-    ending_of = staticmethod(ending_of)
-
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
-        self.nodes = tuple(addresses)
-        self._addresses = addresses
-
-    async def connect(self, node: int, *, within_s: float) -> JsonConnection:
-        """Returns a new connection. Raises one of `errors`."""
-        return await JsonConnection.connect(self._addresses[node], within_s=within_s)

@@ -10,12 +10,14 @@ from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.archives.catalogue import ETCDS
-from jepsen_like.systems.etcd.clients import EtcdClients
+from jepsen_like.systems.etcd.clients import ERRORS, ending_of
 from jepsen_like.systems.etcd.control import EtcdControl
 from jepsen_like.systems.etcd.mode import REPLICATION, SERVES, EtcdMode
 from jepsen_like.systems.etcd.processes import PEERS, etcd_command
 from jepsen_like.systems.etcd.register_workload import GUARDS, EtcdRegisterWorkload
 from jepsen_like.systems.etcd.scenarios import GUARDED, SCENARIOS
+from jepsen_like.systems.foreign.connection import ForeignClients
+from jepsen_like.systems.foreign.json_client import JsonConnection
 from jepsen_like.systems.foreign.refusals import GO_PROGRAM, OF_OURS
 from jepsen_like.systems.foreign.watching import observe
 from jepsen_like.workload.load import LoadPlan, RoutedLoad
@@ -64,4 +66,9 @@ class EtcdSystem(System):
     ) -> RoutedLoad:
         """Clients of its gateway for JSON, in Trio."""
         guards = GUARDS if workload == GUARDED else 0
-        return RoutedLoad(EtcdRegisterWorkload(guards=guards), recorder, EtcdClients(addresses), plan)
+        return RoutedLoad(
+            EtcdRegisterWorkload(guards=guards),
+            recorder,
+            ForeignClients(addresses, JsonConnection.connect, ERRORS, ending_of),
+            plan,
+        )

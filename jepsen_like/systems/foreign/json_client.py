@@ -1,9 +1,6 @@
 """A client of a program of others that speaks JSON over HTTP/1.1: one connection, one request at a time."""
 
-import contextlib
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
@@ -11,8 +8,8 @@ import h11
 import trio
 
 from jepsen_like.port.wires import Address, text_of
+from jepsen_like.systems.foreign.connection import BROKEN, READ_BYTES, ForeignConnection
 
-READ_BYTES: Final = 64 * 1024
 OK: Final = 200
 
 
@@ -31,37 +28,17 @@ class Unreadable(Exception):
     what: str
 
 
-UNREACHABLE: Final = (OSError, Unreadable, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+UNREACHABLE: Final = (*BROKEN, Unreadable)
 """The errors of a connection that does not work."""
 
 
-class JsonConnection:
-    """One connection. A request that has no answer leaves it closed, so that no later one gets its answer."""
+class JsonConnection(ForeignConnection):
+    """One connection that is kept from one request to the next."""
 
     def __init__(self, stream: trio.SocketStream, address: Address) -> None:
-        self.is_open = True
-        self._stream = stream
+        super().__init__(stream, address)
         self._host = text_of(address)
         self._state = h11.Connection(h11.CLIENT)
-
-    @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> "JsonConnection":
-        """Raises `OSError` or `trio.TooSlowError`."""
-        with trio.fail_after(within_s):
-            return cls(await trio.open_tcp_stream(*address), address)
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> "AsyncIterator[JsonConnection]":
-        """A connection for the time of a block. Entering it raises like `connect`."""
-        connection = await cls.connect(address, within_s=within_s)
-        with contextlib.closing(connection):
-            yield connection
-
-    def close(self) -> None:
-        """Close it."""
-        self.is_open = False
-        self._stream.socket.close()
 
     async def ask(self, path: str, body: Any) -> Any:
         """Returns the answer to a POST. Raises `ErrorAnswered` or one of `UNREACHABLE`."""

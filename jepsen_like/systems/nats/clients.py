@@ -4,11 +4,9 @@ Any server takes a request, and passes it on to the one that serves it. `FAIL` o
 no server serves the subject, or when no request can have left; all else is `INFO`.
 """
 
-import contextlib
 import itertools
 import uuid
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import attrs
@@ -16,11 +14,10 @@ import trio
 
 from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.foreign.connection import BROKEN, ForeignConnection
 from jepsen_like.systems.nats import wire
 from jepsen_like.systems.nats.wire import Heard, Message, NatsError, Ping, Pong, WrongBytes
 from jepsen_like.workload.load import Ending, TryLater
-
-READ_BYTES: Final = 64 * 1024
 
 
 @attrs.define
@@ -45,36 +42,17 @@ class NoQuorum(Exception):
     """A probe was answered by a leader that has not had a sign of a majority lately."""
 
 
-class NatsConnection:
-    """One connection. A request that has no answer leaves it closed, so that no later one gets its answer."""
+class NatsConnection(ForeignConnection):
+    """One connection, with an inbox for answers."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.is_open = True
-        self._stream = stream
+    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+        super().__init__(stream, address)
         self._inbox = f"_INBOX.{uuid.uuid4().hex}"
         self._numbers = itertools.count()
         self._decoder = wire.Decoder()
 
-    @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> "NatsConnection":
-        """Raises `OSError` or `trio.TooSlowError`."""
-        with trio.fail_after(within_s):
-            connection = cls(await trio.open_tcp_stream(*address))
-            await connection._send(wire.greet(connection._inbox))
-        return connection
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator["NatsConnection"]:
-        """A connection for the time of a block. Entering it raises like `connect`."""
-        connection = await cls.connect(address, within_s=within_s)
-        with contextlib.closing(connection):
-            yield connection
-
-    def close(self) -> None:
-        """Close it."""
-        self.is_open = False
-        self._stream.socket.close()
+    async def _begin(self) -> None:
+        await self._send(wire.greet(self._inbox))
 
     async def ask(self, subject: str, payload: bytes) -> Message:
         """Returns the answer. Raises `NoResponders`, `WrongBytes` or the errors of a stream."""
@@ -120,10 +98,7 @@ class NatsConnection:
         return [heard for heard in await self._hear() if isinstance(heard, Message)]
 
     async def _hear(self) -> list[Heard]:
-        chunk = await self._stream.receive_some(READ_BYTES)
-        if not chunk:
-            raise trio.BrokenResourceError("the server closed the connection")
-        found = list(self._decoder.feed(chunk))
+        found = list(self._decoder.feed(await self._read()))
         for heard in found:
             match heard:
                 case Ping():
@@ -135,7 +110,7 @@ class NatsConnection:
         return found
 
 
-UNREACHABLE: Final = (OSError, WrongBytes, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+UNREACHABLE: Final = (*BROKEN, WrongBytes)
 """The errors of a connection that does not work."""
 ERRORS: Final = (*UNREACHABLE, NoResponders, NotThere, Refused, NoQuorum)
 
@@ -153,18 +128,3 @@ def ending_of(error: Exception, *, connection_lost: bool) -> Ending:
             return Ending(Outcome.INFO, ErrorCode.PROTOCOL)
         case _:
             return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST if connection_lost else ErrorCode.UNKNOWN_OUTCOME)
-
-
-class NatsClients:
-    """Connects the clients of a load."""
-
-    errors: tuple[type[Exception], ...] = ERRORS
-    ending_of = staticmethod(ending_of)
-
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
-        self.nodes = tuple(addresses)
-        self._addresses = addresses
-
-    async def connect(self, node: int, *, within_s: float) -> NatsConnection:
-        """Returns a new connection. Raises one of `errors`."""
-        return await NatsConnection.connect(self._addresses[node], within_s=within_s)

@@ -9,9 +9,10 @@ from jepsen_like.port.port import Access, Control, Mode, Scope, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.archives.catalogue import NATS_SERVERS
+from jepsen_like.systems.foreign.connection import ForeignClients
 from jepsen_like.systems.foreign.refusals import GO_PROGRAM, OF_OURS
 from jepsen_like.systems.foreign.watching import observe
-from jepsen_like.systems.nats.clients import NatsClients
+from jepsen_like.systems.nats.clients import ERRORS, NatsConnection, ending_of
 from jepsen_like.systems.nats.control import NatsControl
 from jepsen_like.systems.nats.log_workload import StreamLogWorkload
 from jepsen_like.systems.nats.mode import REPLICATION, NatsMode
@@ -63,4 +64,9 @@ class NatsSystem(System):
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of the native protocol, in Trio."""
-        return RoutedLoad(StreamLogWorkload(copies=len(addresses)), recorder, NatsClients(addresses), plan)
+        return RoutedLoad(
+            StreamLogWorkload(copies=len(addresses)),
+            recorder,
+            ForeignClients(addresses, NatsConnection.connect, ERRORS, ending_of),
+            plan,
+        )

@@ -4,10 +4,8 @@ Any node takes a request, and passes it on to the one that serves it. A message 
 here, and counts as taken then: a lost acknowledgement lets it come again.
 """
 
-import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -15,11 +13,11 @@ import trio
 
 from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.foreign.connection import BROKEN, ForeignConnection
 from jepsen_like.systems.rabbitmq import wire
 from jepsen_like.systems.rabbitmq.wire import Heard, Method, WrongFrames
 from jepsen_like.workload.load import Ending, TryLater
 
-READ_BYTES: Final = 64 * 1024
 USER, PASSWORD, HOST = "guest", "guest", "/"
 QUEUE: Final = "log"
 IDLE_S_MAX: Final = 1.5
@@ -50,46 +48,20 @@ class StillOut(Exception):
     """The queue is empty now, but messages that another client got without acknowledging them may come back."""
 
 
-class RabbitConnection:
-    """One connection. A request that has no answer leaves it closed, so that no later one gets its answer."""
+class RabbitConnection(ForeignConnection):
+    """One connection, with one channel that confirms."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+        super().__init__(stream, address)
         self._decoder = wire.FrameDecoder()
         self._heard: list[Heard] = []
-        self._is_closed = False
         self._used_s = time.monotonic()
         self._published = 0
-
-    @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> "RabbitConnection":
-        """Raises `Closed` or one of `UNREACHABLE`."""
-        with trio.fail_after(within_s):
-            connection = cls(await trio.open_tcp_stream(*address))
-            try:
-                await connection._begin()
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator["RabbitConnection"]:
-        """A connection for the time of a block. Entering it raises like `connect`."""
-        connection = await cls.connect(address, within_s=within_s)
-        with contextlib.closing(connection):
-            yield connection
 
     @property
     def is_open(self) -> bool:
         """Returns True if the server still expects requests on it."""
-        return not self._is_closed and time.monotonic() - self._used_s < IDLE_S_MAX
-
-    def close(self) -> None:
-        """Close it."""
-        self._is_closed = True
-        self._stream.socket.close()
+        return super().is_open and time.monotonic() - self._used_s < IDLE_S_MAX
 
     async def declare(self, arguments: Mapping[str, str]) -> None:
         """Make the queue, unless it is there. Raises `Closed` or one of `UNREACHABLE`; so do all below."""
@@ -148,14 +120,11 @@ class RabbitConnection:
 
     async def _hear(self) -> Heard:
         while not self._heard:
-            chunk = await self._stream.receive_some(READ_BYTES)
-            if not chunk:
-                raise trio.BrokenResourceError("the server closed the connection")
-            self._heard += self._decoder.feed(chunk)
+            self._heard += self._decoder.feed(await self._read())
         return self._heard.pop(0)
 
 
-UNREACHABLE: Final = (OSError, WrongFrames, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+UNREACHABLE: Final = (*BROKEN, WrongFrames)
 """The errors of a connection that does not work."""
 ERRORS: Final = (*UNREACHABLE, Closed, Returned, NotConfirmed, StillOut)
 
@@ -171,18 +140,3 @@ def ending_of(error: Exception, *, connection_lost: bool) -> Ending:
             return Ending(Outcome.INFO, ErrorCode.PROTOCOL)
         case _:
             return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST if connection_lost else ErrorCode.UNKNOWN_OUTCOME)
-
-
-class RabbitClients:
-    """Connects the clients of a load."""
-
-    errors: tuple[type[Exception], ...] = ERRORS
-    ending_of = staticmethod(ending_of)
-
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
-        self.nodes = tuple(addresses)
-        self._addresses = addresses
-
-    async def connect(self, node: int, *, within_s: float) -> RabbitConnection:
-        """Returns a new connection. Raises one of `errors`."""
-        return await RabbitConnection.connect(self._addresses[node], within_s=within_s)

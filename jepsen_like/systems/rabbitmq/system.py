@@ -9,9 +9,10 @@ from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.scenario import NamedScenario
 from jepsen_like.port.wires import Address, Network
+from jepsen_like.systems.foreign.connection import ForeignClients
 from jepsen_like.systems.foreign.refusals import LIBRARY_UNTRIED, OF_OURS
 from jepsen_like.systems.foreign.watching import observe
-from jepsen_like.systems.rabbitmq.clients import RabbitClients
+from jepsen_like.systems.rabbitmq.clients import ERRORS, RabbitConnection, ending_of
 from jepsen_like.systems.rabbitmq.control import RabbitControl
 from jepsen_like.systems.rabbitmq.mode import REPLICATION, RabbitMode
 from jepsen_like.systems.rabbitmq.processes import STATUS, find_server, rabbitmq_command
@@ -73,4 +74,9 @@ class RabbitSystem(System):
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of AMQP 0-9-1, in Trio."""
-        return RoutedLoad(RabbitQueueWorkload(), recorder, RabbitClients(addresses), plan)
+        return RoutedLoad(
+            RabbitQueueWorkload(),
+            recorder,
+            ForeignClients(addresses, RabbitConnection.connect, ERRORS, ending_of),
+            plan,
+        )

@@ -6,8 +6,6 @@ own: the write is committed, and a server carries out what one session asks in o
 
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Final
 
 import attrs
@@ -15,11 +13,11 @@ import trio
 
 from jepsen_like.history.ops import ErrorCode, Outcome
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.foreign.connection import BROKEN, ForeignConnection
 from jepsen_like.systems.zookeeper import wire
 from jepsen_like.systems.zookeeper.wire import Answer, Code, NodeData, WrongFrame
 from jepsen_like.workload.load import Ending, TryLater
 
-READ_BYTES: Final = 64 * 1024
 SESSION_MS: Final = 40_000
 BARRIER: Final = "/barrier"
 """The node that is written before each read."""
@@ -43,41 +41,19 @@ class SessionRefused(Exception):
     """The server gave no session."""
 
 
-class ZooConnection:
-    """One session. A request that has no answer leaves it closed, so that no later one gets its answer."""
+class ZooConnection(ForeignConnection):
+    """One session, which ends by its timeout once the connection is closed."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.is_open = True
-        self._stream = stream
+    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+        super().__init__(stream, address)
         self._received = bytearray()
         self._xids = itertools.count(1)
 
-    @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> "ZooConnection":
-        """Raises `SessionRefused` or one of `UNREACHABLE`."""
-        with trio.fail_after(within_s):
-            connection = cls(await trio.open_tcp_stream(*address))
-            try:
-                await connection._stream.send_all(wire.begin_session(SESSION_MS))
-                if not wire.session_of(await connection._receive()):
-                    raise SessionRefused
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    @classmethod
-    @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator["ZooConnection"]:
-        """A session for the time of a block. Entering it raises like `connect`."""
-        connection = await cls.connect(address, within_s=within_s)
-        with contextlib.closing(connection):
-            yield connection
-
-    def close(self) -> None:
-        """Close the connection; the session ends by its timeout."""
-        self.is_open = False
-        self._stream.socket.close()
+    async def _begin(self) -> None:
+        """Raises `SessionRefused`."""
+        await self._stream.send_all(wire.begin_session(SESSION_MS))
+        if not wire.session_of(await self._receive()):
+            raise SessionRefused
 
     async def create(self, path: str) -> None:
         """Make a node, unless it is there. Raises `ErrorCoded`, or one of `UNREACHABLE`; so do all below."""
@@ -130,10 +106,7 @@ class ZooConnection:
 
     async def _receive(self) -> bytes:
         while (frame := wire.take_frame(self._received)) is None:
-            chunk = await self._stream.receive_some(READ_BYTES)
-            if not chunk:
-                raise trio.BrokenResourceError("the server closed the connection")
-            self._received += chunk
+            self._received += await self._read()
         return frame
 
 
@@ -141,7 +114,7 @@ class _Exists(ErrorCoded):
     """The node is there."""
 
 
-UNREACHABLE: Final = (OSError, WrongFrame, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
+UNREACHABLE: Final = (*BROKEN, WrongFrame)
 """The errors of a connection that does not work."""
 ERRORS: Final = (*UNREACHABLE, ErrorCoded, Overtaken, SessionRefused)
 
@@ -157,18 +130,3 @@ def ending_of(error: Exception, *, connection_lost: bool) -> Ending:
             return Ending(Outcome.INFO, ErrorCode.PROTOCOL)
         case _:
             return Ending(Outcome.INFO, ErrorCode.CONNECTION_LOST if connection_lost else ErrorCode.UNKNOWN_OUTCOME)
-
-
-class ZooClients:
-    """Connects the clients of a load."""
-
-    errors: tuple[type[Exception], ...] = ERRORS
-    ending_of = staticmethod(ending_of)
-
-    def __init__(self, addresses: Mapping[int, Address]) -> None:
-        self.nodes = tuple(addresses)
-        self._addresses = addresses
-
-    async def connect(self, node: int, *, within_s: float) -> ZooConnection:
-        """Returns a new session. Raises one of `errors`."""
-        return await ZooConnection.connect(self._addresses[node], within_s=within_s)

@@ -8,9 +8,10 @@ from jepsen_like.port.file_damage import LogFiles
 from jepsen_like.port.port import Access, Control, Mode, System
 from jepsen_like.port.wires import Address, Network
 from jepsen_like.systems.archives.catalogue import ZOOKEEPER
+from jepsen_like.systems.foreign.connection import ForeignClients
 from jepsen_like.systems.foreign.refusals import LIBRARY_UNTRIED, OF_OURS
 from jepsen_like.systems.foreign.watching import observe
-from jepsen_like.systems.zookeeper.clients import ZooClients
+from jepsen_like.systems.zookeeper.clients import ERRORS, ZooConnection, ending_of
 from jepsen_like.systems.zookeeper.control import ZooControl
 from jepsen_like.systems.zookeeper.mode import REPLICATION, SERVES, ZooMode
 from jepsen_like.systems.zookeeper.processes import ELECTION, QUORUM, zookeeper_command
@@ -61,4 +62,6 @@ class ZooKeeperSystem(System):
         plan: LoadPlan,
     ) -> RoutedLoad:
         """Clients of its own protocol, in Trio."""
-        return RoutedLoad(ZooRegisterWorkload(), recorder, ZooClients(addresses), plan)
+        return RoutedLoad(
+            ZooRegisterWorkload(), recorder, ForeignClients(addresses, ZooConnection.connect, ERRORS, ending_of), plan
+        )
