@@ -1,15 +1,23 @@
 """A cluster serves once every broker that answers knows that all are unfenced."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import MockClock
 
-from jepsen_like.systems.kafka.control import TOPIC, ClusterView, KafkaControl
+from jepsen_like.history.files import DumpWriter, read_dump
+from jepsen_like.port.port import NotServing
+from jepsen_like.systems.kafka.control import READS_WITHIN_S, TOPIC, ClusterView, KafkaControl
+from jepsen_like.workload.payload import encode_value
 from kafka_compat.model import TopicPartition
 from kafka_compat.protocol.apis.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from kafka_compat.protocol.apis.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersTopic
+from kafka_compat.protocol.apis.fetch import FetchPartitionResponse
 from kafka_compat.protocol.apis.metadata import MetadataPartition
+from tests.jepsen_like.systems.kafka.test_batch_values import batch
 
 
 def answer(*unfenced: int, controller: int = 1) -> DescribeClusterResponse:
@@ -76,3 +84,47 @@ async def test_the_first_replicas_of_a_placed_topic_are_elected_where_another_on
     monkeypatch.setattr(control, "_try", elect)
     await control.place([(1, 2)], within_s=5.0)
     assert control.topic == TOPIC
+
+
+class LateFollower(KafkaControl):
+    """Stands for one broker with a log of two records, which shows the second one after some time."""
+
+    def __init__(self, shown_at_s: float) -> None:
+        super().__init__("c", {1: ("127.0.0.1", 1)})
+        self._shown_at_s = shown_at_s
+
+    async def view(self) -> ClusterView:
+        """Of one partition that the broker holds."""
+        state = MetadataPartition(
+            error_code=0,
+            partition_index=0,
+            leader_id=2,
+            leader_epoch=1,
+            replica_nodes=(1, 2),
+            isr_nodes=(1, 2),
+            offline_replicas=(),
+        )
+        return ClusterView(2, {TopicPartition(TOPIC, 0): state}, frozenset({1, 2}))
+
+    async def ends(self, node: int, names: list[TopicPartition], what: int = 0) -> dict[TopicPartition, int] | None:
+        """Its log begins at 0."""
+        return {TopicPartition(TOPIC, 0): 0}
+
+    async def read_own(self, node: int, name: TopicPartition, offset: int) -> FetchPartitionResponse:
+        """It shows its first record, and from that time on both."""
+        is_shown = offset == 0 or trio.current_time() >= self._shown_at_s
+        records = batch(offset, [(None, encode_value(offset + 1, 20))]) if is_shown else b""
+        return FetchPartitionResponse(
+            partition_index=0, error_code=0, high_watermark=1, aborted_transactions=None, records=records
+        )
+
+
+def test_a_log_is_dumped_once_its_follower_shows_all_of_it(tmp_path: Path) -> None:
+    async def dump(shown_at_s: float, directory: Path) -> None:
+        with DumpWriter(directory) as writer:
+            await LateFollower(shown_at_s).dump({0: 2}, writer)
+
+    trio.run(dump, 3.0, tmp_path / "late", clock=MockClock(autojump_threshold=0))
+    assert read_dump(tmp_path / "late").column("a").to_pylist() == [1, 2]
+    with pytest.RaisesGroup(pytest.RaisesExc(NotServing, match="has log-0 up to 2 and shows 1")):
+        trio.run(dump, 10 * READS_WITHIN_S, tmp_path / "never", clock=MockClock(autojump_threshold=0))
