@@ -75,9 +75,14 @@ class ApacheRocketControl(RocketControl):
         return True
 
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
-        """As of our own brokers; and wait until slaves have copied the topic, for one of them may lead soon."""
+        """As of our own brokers; in a group that elects wait until all have copied the topic, for any may lead soon.
+
+        A slave that an operator lets lead makes the topic with the first message.
+        """
         began = trio.current_time()
         await super().prepare(mode, workload, within_s=within_s)
+        if not self._apache.is_raft:
+            return
         lacking: dict[int, Address] = dict(self._direct)
         with trio.move_on_at(began + within_s):
             while lacking := {node: self._direct[node] for node in self._brokers if not await self._knows_topic(node)}:  # noqa: ASYNC110
