@@ -10,11 +10,6 @@ from jepsen_like.systems.apache_rocketmq.promises import ApacheReplication
 from rocketmq_compat.config_keys import ASYNC_FLUSH, SYNC_FLUSH
 
 POWER_OF_MASTER: Final = (Fault(1, "power", Target.LEADER, at_s=8.0, hold_s=1.0, seed=1),)
-KILLED_TWICE: Final = (
-    Fault(1, "kill", Target.ALL, at_s=20.0, hold_s=0.5, seed=1),
-    Fault(2, "kill", Target.ALL, at_s=70.0, hold_s=0.5, seed=2),
-)
-"""Far enough apart that 48 bytes a message are more than was committed since the last checkpoint, 3 s before."""
 LOST_BEHIND_A_CUT: Final = (
     Fault(1, "partition", Target.LEADER, at_s=6.0, hold_s=4.0, seed=5),
     Fault(2, "promote-by-hand", Target.LEADER, at_s=8.0, hold_s=1.0, seed=2, overlaps=1),
@@ -85,20 +80,6 @@ SCENARIOS: Final = (
                 shows=shows,
             )
             for copies, shows in ((1, Shows.LOSS), (2, Shows.NO_LOSS))
-        ),
-    ),
-    NamedScenario(
-        name="apache-rocketmq-killed-twice",
-        story=(
-            "All brokers are killed with SIGKILL, twice. A broker of a DLedger group takes each entry for 48 bytes shorter than it is when it "
-            "recovers. So it cuts its queues too far back, and fills them from its last checkpoint on: what lies between is in no queue any more. "
-            "A master with slaves counts right."
-        ),
-        workload="log",
-        duration_s=90.0,
-        trials=(
-            _trial(ApacheReplication.DLEDGER, ASYNC_FLUSH, KILLED_TWICE, Shows.BROKEN),
-            _trial(ApacheReplication.SYNC_SLAVE, ASYNC_FLUSH, KILLED_TWICE, Shows.NO_LOSS, f"{IN_SYNC}=2"),
         ),
     ),
 )
