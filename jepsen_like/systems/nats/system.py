@@ -35,7 +35,7 @@ class NatsSystem(System):
     refused: ClassVar[Mapping[str, str]] = {
         kind: why for kind, why in {**OF_OURS, **GO_PROGRAM}.items() if kind not in SERVES
     }
-    files: ClassVar[LogFiles] = LogFiles(segments="jetstream/**/*.blk", indexes="jetstream/**/snap.*")
+    files: ClassVar[LogFiles] = LogFiles(segments="jetstream/**/streams/*/msgs/*.blk", indexes="jetstream/**/snap.*")
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     own_scope: ClassVar[Scope | None] = META_SCOPE
     configure = staticmethod(NatsMode.of)
