@@ -221,9 +221,12 @@ class Cluster:
             address = self.client_addresses[way] if isinstance(way, int) else self._site.through[way]
             deadline = trio.current_time() + CARRIES_WITHIN_S
             why: str | None = "it has not started yet"
+            is_asked = False
             while self.can_answer(node) and trio.current_time() < deadline:
                 # Another fault may have killed the node: until it listens again, it refuses connections on every way.
                 if self.nodes[node].is_ready:
+                    if not is_asked:  # one that has only just started gets the whole time, too
+                        is_asked, deadline = True, trio.current_time() + CARRIES_WITHIN_S
                     why = await self.control.why_silent_at(address, within_s=deadline - trio.current_time())
                     if why is None:
                         return

@@ -29,7 +29,7 @@ SCENARIOS: Final = (
         workload=GUARDED,
         duration_s=32.0,
         trials=(_trial("3.5.2", Shows.BROKEN), _trial("3.5.4", Shows.NO_LOSS)),
-        concurrency=64,
+        concurrency=32,
         rate=0.0,
     ),
 )

@@ -55,15 +55,18 @@ def test_any_member_is_asked() -> None:
     assert all(draw(EtcdRegisterWorkload(), f).anywhere for f in (Action.READ, Action.WRITE))
 
 
-def test_a_guarded_change_compares_keys_that_no_client_writes() -> None:
-    workload = EtcdRegisterWorkload(guards=100)
+def test_a_guarded_change_compares_all_registers_first() -> None:
+    workload = EtcdRegisterWorkload(guards=50)
     write = draw(workload, Action.WRITE)
     assert workload.interpret(write, {"header": {}, "succeeded": True}) == Seen((write.a,))
     with pytest.raises(Nonsense):
         workload.interpret(write, {"header": {}})
     body = take_body(write)
-    assert len({guard["key"] for guard in body["compare"]}) == 100
-    assert all((guard["target"], guard["version"]) == ("VERSION", "0") for guard in body["compare"])
+    assert len(body["compare"]) == 50
+    assert {(guard["result"], guard["version"]) for guard in body["compare"]} == {("GREATER", "-1")}
+    (put,) = body["success"]
+    key, first, end = put["request_put"]["key"], body["compare"][0]["key"], body["compare"][0]["range_end"]
+    assert base64.b64decode(first) < base64.b64decode(key) < base64.b64decode(end)
     assert "compare" not in take_body(draw(EtcdRegisterWorkload(), Action.WRITE))
 
 
