@@ -101,13 +101,24 @@ TOLERANCES: Final[Mapping[str, Tolerance]] = {
 """By aspect, in the order in which people read them."""
 
 
+def _action(key: tuple[str, str]) -> tuple[str, str]:
+    aspect, name = key
+    return aspect, name.partition(" ")[0]
+
+
 def compare(first: Sequence[Trait], beside: Sequence[Trait]) -> list[Compared]:
-    """Returns the figures of both by aspect, those of the first run in its order, then what only the other one has."""
+    """Returns the figures of both by aspect, those of the first run in its order, then what only the other one has.
+
+    The ends of an action that one run has no figures of, as it was rare there, are left out.
+    """
     values = {(each.aspect, each.name): each.value for each in first}
     others = {(each.aspect, each.name): each.value for each in beside}
+    common = {_action(key) for key in values} & {_action(key) for key in others}
     found = []
     for aspect, tolerance in TOLERANCES.items():
         for key in (key for key in {**values, **others} if key[0] == aspect):
+            if aspect == ENDS and _action(key) not in common:
+                continue
             one, other = values.get(key, tolerance.absent), others.get(key, tolerance.absent)
             found.append(Compared(*key, one, other, tolerance.exceeds(one, other)))
     return found

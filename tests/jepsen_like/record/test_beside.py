@@ -59,3 +59,11 @@ def test_what_only_one_run_has_is_compared_too() -> None:
         ("write failed, not leader", 0.0, 0.02, True),
         ("1 kill leader", 1.0, NOT_DONE, True),
     ]
+
+
+def test_the_ends_of_an_action_that_was_rare_in_one_run_are_left_out() -> None:
+    wrote = [Trait(ENDS, "write ok", 1.0)]
+    found = compare(wrote, [*wrote, Trait(ENDS, "read ok", 1.0)])
+    assert [each.name for each in found] == ["write ok"]
+    found = compare(wrote, [Trait(ENDS, "write ok", 0.9), Trait(ENDS, "write failed, busy", 0.1)])
+    assert [each.differs for each in found] == [True, True]
