@@ -39,9 +39,9 @@ from jepsen_like.port.zones import NO_ZONES, ZoneMap, ZonePlan
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import ClusterPapers
 
-START_WITHIN_S: Final = 120.0
-"""A node starts to listen within this time: three nodes of RabbitMQ at once on two busy cores need most of a minute."""
-STOP_WITHIN_S: Final = 20.0
+START_WITHIN_S: Final = 60.0
+"""A node starts to listen within this time: five interpreters at once on two busy cores need several seconds."""
+STOP_WITHIN_S: Final = 10.0
 POLL_S: Final = 0.05
 TLS_DIRECTORY: Final = "tls"
 CARRIES_WITHIN_S: Final = 5.0

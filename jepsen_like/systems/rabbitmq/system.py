@@ -36,6 +36,7 @@ class RabbitSystem(System):
     serves: ClassVar[Mapping[str, str]] = SERVES
     networks: ClassVar[tuple[Network, ...]] = (Network.NAMESPACES,)
     further_ports: ClassVar[tuple[str, ...]] = (STATUS,)
+    slower_by_s: ClassVar[float] = 60.0
     refused: ClassVar[Mapping[str, str]] = {**OF_OURS, **LIBRARY_UNTRIED}
     files: ClassVar[LogFiles] = LogFiles(segments="rabbitmq/**/*.segment", indexes="rabbitmq/**/*.wal")
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
