@@ -34,6 +34,7 @@ CONTENTS = {
         "docs/real",
         "docs/findings/apache-kafka-bootstrap-checkpoint",
         "docs/findings/apache-rocketmq-dledger-queues",
+        "docs/findings/zookeeper-first-snapshot",
         "docs/your-cluster",
         "docs/systems",
     ],
