@@ -99,7 +99,7 @@ def answers(told: Row) -> list[str]:
     faults = common(told)
     outages = {way: spent for way in ways if (spent := away_s(told, way, faults)) is not None}
     struck = [way for way in ways if set(cells_that_ran(told, way)) - {CALM}]
-    keepers = [way for way in struck if not lost_of(told, way)]
+    keepers = [way for way in struck if all(kind_of(row) == KEPT for row in cells_that_ran(told, way).values())]
     if not rates or not outages:
         return ["Which mode is ahead cannot be told without the column none and a fault that every mode was given."]
     fastest, shortest = max(rates, key=lambda way: rates[way]), min(outages, key=lambda way: outages[way])
@@ -107,6 +107,6 @@ def answers(told: Row) -> list[str]:
     return [
         f"Fastest: {fastest}, {rates[fastest]:,.0f} acknowledged records per second without a fault.",
         f"Shortest without service: {shortest}, {seconds(outages[shortest])} in all under {', '.join(faults)}.",
-        f"Lost nothing in any cell that ran: {'; '.join(keepers) or 'none'}.",
+        f"Kept all in every cell that ran: {'; '.join(keepers) or 'none'}.",
         f"Ahead in all three at once: {ahead[0]}." if ahead else "No mode is ahead in all three at once.",
     ]

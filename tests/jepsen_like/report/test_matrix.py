@@ -82,13 +82,15 @@ def test_no_mode_is_called_ahead_in_all_that_is_not() -> None:
     assert answers({"cells": ROWS}) == [
         "Fastest: fast, 3,000 acknowledged records per second without a fault.",
         "Shortest without service: safe, 0.50 s in all under kill.",
-        "Lost nothing in any cell that ran: safe.",
+        "Kept all in every cell that ran: safe.",
         "No mode is ahead in all three at once.",
     ]
     best = [*ROWS[:3], row("fast", "none", rate_s=900.0), *ROWS[4:]]
     assert answers({"cells": best})[-1] == "Ahead in all three at once: safe."
     away = [row("safe", "none"), row("safe", "kill", unrecovered=1, rto_s=None), *ROWS[3:]]
     assert answers({"cells": away})[1] == "Shortest without service: fast, 2.00 s in all under kill."
+    down = [row("safe", "none"), row("safe", "kill", valid=False, lost=0), *ROWS[3:]]
+    assert answers({"cells": down})[2] == "Kept all in every cell that ran: none."
     assert "cannot be told" in answers({"cells": ROWS[:1]})[0]
 
 
