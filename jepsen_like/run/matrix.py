@@ -159,9 +159,12 @@ def keep_what_ran(told: dict[str, Any], directory: Path) -> None:
     for what in ("seed", "quick", "machine"):
         if before[what] != told[what]:
             raise click.UsageError(f"--resume: cells would not compare: {what} was {before[what]}, and is {told[what]}")
+    ways, columns = [way.name for way in WAYS], [column.name for column in COLUMNS]
+    for row in before["cells"]:
+        if row["way"] not in ways or row["column"] not in columns:
+            raise click.UsageError(f"--resume: of another version of quorumlog: {row['way']} · {row['column']}")
     ran = [row for row in before["cells"] if row["reason"] is None]
     rows = {place_of(row): row for row in (*before["cells"], *told["cells"], *ran)}
-    ways, columns = [way.name for way in WAYS], [column.name for column in COLUMNS]
     told["cells"] = sorted(rows.values(), key=lambda row: (ways.index(row["way"]), columns.index(row["column"])))
 
 

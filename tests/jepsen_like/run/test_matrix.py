@@ -105,6 +105,14 @@ def test_a_matrix_goes_on_with_what_is_missing(tmp_path: Path, monkeypatch: pyte
     ]
 
 
+def test_a_matrix_with_a_row_that_there_is_no_longer_is_not_gone_on_with(tmp_path: Path) -> None:
+    write_json(
+        tmp_path / "matrix.json", begin([], tmp_path, "first", 1, quick=True) | {"cells": [row("paxos", "kill")]}
+    )
+    with pytest.raises(click.UsageError, match="of another version of quorumlog: paxos · kill"):
+        keep_what_ran(begin([], tmp_path, "second", 1, quick=True), tmp_path)
+
+
 def test_a_matrix_of_another_seed_is_not_gone_on_with(tmp_path: Path) -> None:
     write_json(tmp_path / "matrix.json", begin([], tmp_path, "first", 1, quick=True))
     with pytest.raises(click.UsageError, match="seed was 1, and is 2"):
