@@ -19,6 +19,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Final
 
@@ -27,11 +28,14 @@ IMAGE_BYTES: Final = 1 << 30
 FILES_MAX: Final = 4096
 JOURNAL_MB: Final = 8
 COMMAND_WITHIN_S: Final = 30.0
+RELEASED_WITHIN_S: Final = 5.0
+"""Processes that a cut of power killed are gone within this time, and let go of their volume."""
+ASK_AGAIN_S: Final = 0.01
 PREFIX: Final = "quorumlog-volumes-"
 NEEDED: Final = ("mkfs.ext4", "mount", "umount")
 
 _CLONE_NEWNS: Final = 0x00020000
-_MS_REC, _MS_PRIVATE, _MS_SHARED = 0x4000, 1 << 18, 1 << 20
+_MS_REC, _MS_SLAVE, _MS_SHARED = 0x4000, 1 << 19, 1 << 20
 _MS_BIND: Final = 4096
 _MNT_DETACH: Final = 2
 _FS_IOC_SHUTDOWN: Final = 0x8004587D
@@ -99,8 +103,9 @@ def isolate() -> None:
     """
     if _libc().unshare(_CLONE_NEWNS) != 0:
         raise NoVolumes(f"no mount namespace of its own: {os.strerror(ctypes.get_errno())}; run as root")
-    # What is mounted here stays here, also on systems whose mounts are shared by default.
-    _mount(None, "/", None, _MS_REC | _MS_PRIVATE)
+    # What is mounted here stays here, also on systems whose mounts are shared by default. What the parent unmounts goes
+    # here, too: a volume that is still mounted anywhere would come back as it was when its power was cut.
+    _mount(None, "/", None, _MS_REC | _MS_SLAVE)
 
 
 def bind_alone(source: Path, target: Path) -> None:
@@ -123,10 +128,35 @@ class Volume:
         self.mount()
 
     def mount(self) -> None:
-        """Play the journal back and mount; nothing to do if it is mounted."""
-        if not self._is_mounted:
+        """Play the journal back and mount; nothing to do if it is mounted.
+
+        Raises `NoVolumes` if a process still sees it without power after `RELEASED_WITHIN_S`.
+        """
+        if self._is_mounted:
+            return
+        give_up_at = time.monotonic() + RELEASED_WITHIN_S
+        while True:
             _command("mount", "-t", "ext4", "-o", "loop", str(self._image), str(self.path))
             self._is_mounted = True
+            if self._has_power():
+                return
+            self.unmount()
+            if time.monotonic() > give_up_at:
+                raise NoVolumes(f"{self.path} stays without power: a process that ran before the cut still sees it")
+            time.sleep(ASK_AGAIN_S)
+
+    def _has_power(self) -> bool:
+        """Returns whether it works. Mounting what another process still has mounted gives that one, shut down."""
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False
+        finally:
+            os.close(descriptor)
+        return True
 
     def cut_power(self) -> None:
         """From now on nothing reaches the image, and every call on the file system fails."""

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ from jepsen_like.cluster.volumes import Volumes
 volume = Volumes().make(1)
 print(volume.path, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+HAS_A_FILE_OF_ITS_OWN = """
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from jepsen_like.cluster.volumes import bind_alone
+bind_alone(Path(sys.argv[1]), Path("/etc/hosts"))
+print("bound", flush=True)
+sys.stdin.read()
 """
 
 
@@ -55,6 +66,47 @@ def test_a_volume_can_lose_its_power_again_and_again(volume: Volume) -> None:
         write(volume.path / "kept", bytes([number]), and_sync=True)
         power_cycle(volume)
     assert (volume.path / "kept").read_bytes() == bytes([0, 1, 2])
+
+
+@pytest.fixture
+def other_node(volume: Volume, tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Runs a process with a name space of mounts of its own, as a node has that knows others by name."""
+    (tmp_path / "hosts").touch()
+    command = [sys.executable, "-c", HAS_A_FILE_OF_ITS_OWN, str(tmp_path / "hosts")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "bound\n"
+        yield process
+
+
+@only_root
+def test_a_volume_comes_back_although_another_node_has_mounts_of_its_own(
+    volume: Volume, other_node: subprocess.Popen[str]
+) -> None:
+    write(volume.path / "kept", b"a", and_sync=True)
+    power_cycle(volume)
+    write(volume.path / "kept", b"b", and_sync=True)
+    assert other_node.poll() is None
+    assert (volume.path / "kept").read_bytes() == b"ab"
+
+
+@only_root
+def test_a_volume_waits_for_the_last_process_that_holds_it(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = [os.open(volume.path / "file", os.O_CREAT | os.O_RDWR)]
+    monkeypatch.setattr("time.sleep", lambda _: os.close(held.pop()) if held else None)
+    power_cycle(volume)
+    assert not held
+    write(volume.path / "file", b"a", and_sync=True)
+
+
+@only_root
+def test_a_volume_that_is_held_for_good_is_refused(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jepsen_like.cluster.volumes.RELEASED_WITHIN_S", 0.0)
+    held = os.open(volume.path / "file", os.O_CREAT | os.O_RDWR)
+    with pytest.raises(NoVolumes, match="still sees it"):
+        power_cycle(volume)
+    os.close(held)
+    volume.mount()
 
 
 @only_root
