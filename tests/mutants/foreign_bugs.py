@@ -184,4 +184,25 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         "        return self.is_raft\n\n    @property\n    def master_role",
         "        return True\n\n    @property\n    def master_role",
     ),
+    _bug(
+        "apache-rocketmq-unclean-master-has-all",
+        "a master from outside of the set is held to what those in it had",
+        "jepsen_like.systems.apache_rocketmq.mode",
+        'self.settings[ALL_ACK] == "true" and self.settings[UNCLEAN] == "false"',
+        'self.settings[ALL_ACK] == "true"',
+    ),
+    _bug(
+        "apache-rocketmq-controller-tells-a-local-address",
+        "a controller that leads tells brokers an address at which each of them is itself",
+        "jepsen_like.systems.apache_rocketmq.processes",
+        "here = (plan.advertised[own][0], ledger.listen[1])",
+        "here = ledger.listen",
+    ),
+    _bug(
+        "apache-rocketmq-old-set-wins",
+        "the set of a master that was replaced counts, because it changed more often",
+        "jepsen_like.systems.apache_rocketmq.controllers",
+        "    master_epoch: int\n    set_epoch: int",
+        "    master_epoch: int = attrs.field(order=False)\n    set_epoch: int",
+    ),
 )

@@ -63,14 +63,19 @@ class LedgerMember:
         return _json(metadata).get("leaderId") == self.member, int(_json(heartbeat)["term"])
 
 
+def address_in(config: Mapping[str, str]) -> str:
+    """Returns the address that a broker tells others. Raises `KeyError`."""
+    return f"{config['brokerIP1']}:{config['listenPort']}"
+
+
 def config_of(answer: Command) -> Mapping[str, str]:
     """Returns the configuration as it is now, of the answer to `CONFIG`. Raises `ValueError` for a refusal."""
-    return dict(line.partition("=")[::2] for line in _body(answer).decode().splitlines())
+    return dict(line.partition("=")[::2] for line in body_of(answer).decode().splitlines())
 
 
 def runtime_of(answer: Command) -> Mapping[str, str]:
     """Returns the table of the answer to `RUNTIME`. Raises one of `NOT_ANSWERED`."""
-    return KVTable.decode(_body(answer)).table
+    return KVTable.decode(body_of(answer)).table
 
 
 def slaves_of(answer: Command) -> int:
@@ -79,10 +84,11 @@ def slaves_of(answer: Command) -> int:
 
 
 def _json(answer: Command) -> Any:
-    return json.loads(_body(answer))
+    return json.loads(body_of(answer))
 
 
-def _body(answer: Command) -> bytes:
+def body_of(answer: Command) -> bytes:
+    """Returns the body of an answer. Raises `ValueError` for a refusal."""
     if answer.code not in (ResponseCode.SUCCESS, LEDGER_SUCCESS):
         raise ValueError(f"code {answer.code}: {answer.remark}")
     return bytes(answer.body)

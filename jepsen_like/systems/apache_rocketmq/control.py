@@ -5,11 +5,12 @@ from typing import Final
 
 import trio
 
-from jepsen_like.port.port import Access, Mode, NotServing
+from jepsen_like.port.port import Access, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
-from jepsen_like.systems.apache_rocketmq import brokers
+from jepsen_like.systems.apache_rocketmq import brokers, controllers
 from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
 from jepsen_like.systems.apache_rocketmq.processes import LEDGER, ledger_member
+from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.rocketmq.clients import TOPIC, BrokerConnection, Pulled
 from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.control import POLL_S, BrokerStatus, RocketControl
@@ -33,6 +34,8 @@ class ApacheRocketControl(RocketControl):
         super().__init__(mode, direct, can_answer)
         self._apache = mode
         self._ledgers = access.further[LEDGER]
+        self._members: dict[str, int] = {}
+        """The brokers by the addresses that they tell others, as far as they have answered."""
 
     async def status(self, node: int) -> BrokerStatus | None:
         """Returns the status of one broker; None if it does not answer at once.
@@ -42,10 +45,14 @@ class ApacheRocketControl(RocketControl):
         if not self._can_answer(node):
             return None
         try:
-            table, role, slaves = await self._on(self._direct[node], self._ask_broker)
+            table, config, slaves = await self._on(self._direct[node], self._ask_broker)
+            self._members[brokers.address_in(config)] = node
+            role = config[brokers.ROLE]
             leads, epoch = role != SLAVE, brokers.FIXED_EPOCH
-            if self._apache.is_raft:
+            if self._apache.is_ledger:
                 leads, epoch = await self._on(self._ledgers[node], lambda on: self._ledger_role(node, on))
+            elif self._apache.has_controller:
+                epoch = controllers.epoch_of(await self._on(self._direct[node], lambda on: on.ask(controllers.EPOCHS)))
             end = int(table["commitLogMaxOffset"])
             return BrokerStatus(
                 node=node,
@@ -59,16 +66,54 @@ class ApacheRocketControl(RocketControl):
         except _NO_ANSWER:
             return None
 
-    async def _ask_broker(self, on: BrokerConnection) -> tuple[Mapping[str, str], str, int | None]:
-        """Returns runtime information, role, and the number of slaves that a master with a fixed role has."""
+    async def _ask_broker(self, on: BrokerConnection) -> tuple[Mapping[str, str], Mapping[str, str], int | None]:
+        """Returns runtime information, the configuration, and the number of slaves that a master has; none in a DLedger group."""
         table = brokers.runtime_of(await on.ask(brokers.RUNTIME))
-        role = brokers.config_of(await on.ask(brokers.CONFIG))[brokers.ROLE]
-        is_followed = role != SLAVE and not self._apache.is_raft
-        return table, role, brokers.slaves_of(await on.ask(brokers.HA_STATUS)) if is_followed else None
+        config = brokers.config_of(await on.ask(brokers.CONFIG))
+        is_followed = config[brokers.ROLE] != SLAVE and not self._apache.is_ledger
+        return table, config, brokers.slaves_of(await on.ask(brokers.HA_STATUS)) if is_followed else None
 
     async def _ledger_role(self, node: int, on: BrokerConnection) -> tuple[bool, int]:
         member = ledger_member(self._apache, node)
         return member.role(await on.ask(member.metadata()), await on.ask(member.outdated_heartbeat()))
+
+    # ---------------------------------------------------------------- controllers
+
+    async def in_sync(self, scope: Scope) -> tuple[int, ...]:
+        """The SyncStateSet, as the leader of the controllers has it; none in groups without a controller."""
+        if not self._apache.has_controller:
+            return ()
+        told = await ask_each(self._brokers, self._sync_states)
+        states = [found[scope] for found in told.values() if scope in found]
+        newest = max(states, default=None)
+        members = () if newest is None else (self._members.get(address) for address in newest.in_sync)
+        return tuple(sorted(node for node in members if node is not None))
+
+    async def _sync_states(self, node: int) -> Mapping[str, controllers.SyncState] | None:
+        """Returns what the controller next to a broker tells of all groups; None if it does not lead, or not answer."""
+        try:
+            return await self._on(self._ledgers[node], self._ask_controller)
+        except _NO_ANSWER:
+            return None
+
+    async def _ask_controller(self, on: BrokerConnection) -> Mapping[str, controllers.SyncState] | None:
+        if not controllers.leads_controllers(await on.ask(controllers.CONTROLLER_METADATA)):
+            return None
+        return controllers.sync_states_of(await on.ask(controllers.ask_sync_state(self._groups.scopes)))
+
+    async def _all_in_sync(self) -> bool:
+        """Returns True if every broker may be the next master; asked of groups with a controller."""
+        found = [await self.in_sync(scope) for scope in self._groups.scopes]
+        return [len(nodes) for nodes in found] == [self._groups.size] * self._groups.pairs
+
+    async def settle(self, *, within_s: float) -> Mapping[int, int]:
+        """As of our own brokers; with a controller, once all are in its set, for a copy that is not may hold what is cut later."""
+        began = trio.current_time()
+        if self._apache.has_controller:
+            with trio.move_on_after(within_s):
+                while not await self._all_in_sync():  # noqa: ASYNC110
+                    await trio.sleep(POLL_S)
+        return await super().settle(within_s=max(POLL_S, began + within_s - trio.current_time()))
 
     def shows(self, offset: int, pulled: Pulled) -> bool:
         """True: a queue may lack messages, and have those behind them at other places; the check then tells which."""
@@ -77,10 +122,12 @@ class ApacheRocketControl(RocketControl):
     async def prepare(self, mode: Mode, workload: str, *, within_s: float) -> None:
         """As of our own brokers; in a group that elects wait until all have copied the topic, for any may lead soon.
 
-        A slave that an operator lets lead makes the topic with the first message.
+        A slave that an operator lets lead makes the topic with the first message. With a controller, wait for its set, too.
         """
         began = trio.current_time()
         await super().prepare(mode, workload, within_s=within_s)
+        if self._apache.has_controller:
+            await self._await_set(began + within_s)
         if not self._apache.is_raft:
             return
         lacking: dict[int, Address] = dict(self._direct)
@@ -90,6 +137,14 @@ class ApacheRocketControl(RocketControl):
             return
         names = ", ".join(f"n{node}" for node in lacking)
         raise NotServing(f"the topic {TOPIC} was not copied to {names} within {within_s:g} s")
+
+    async def _await_set(self, until: float) -> None:
+        """Wait until every broker is in the set of its controller. Raises `NotServing`."""
+        with trio.move_on_at(until):
+            while not await self._all_in_sync():  # noqa: ASYNC110
+                await trio.sleep(POLL_S)
+            return
+        raise NotServing("the controllers have a set of brokers in sync that lacks some")
 
     async def _knows_topic(self, node: int) -> bool:
         request = Command(RequestCode.GET_TOPIC_CONFIG, ext={"topic": TOPIC})

@@ -3,16 +3,17 @@
 A broker tells the name server its addresses, by which clients reach it, and slaves copy all from it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from jepsen_like.port.observations import LEADER
-from jepsen_like.port.port import ProcessPlan
-from jepsen_like.port.wires import text_of
-from jepsen_like.systems.apache_rocketmq import brokers
+from jepsen_like.port.port import NotServing, ProcessPlan
+from jepsen_like.port.wires import Address, text_of
+from jepsen_like.systems.apache_rocketmq import brokers, controllers
 from jepsen_like.systems.apache_rocketmq.brokers import LedgerMember
-from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
-from jepsen_like.systems.archives.catalogue import APACHE_ROCKETMQ
+from jepsen_like.systems.apache_rocketmq.mode import UNCLEAN, ApacheRocketMode
+from jepsen_like.systems.archives.catalogue import apache_rocketmq
+from jepsen_like.systems.archives.jars import JarSet
 from jepsen_like.systems.foreign.launch import Launch
 from jepsen_like.systems.foreign.watching import Look
 from jepsen_like.systems.rocketmq.processes import ALL_IN_TURN, NAMESERVER, name_servers
@@ -20,6 +21,7 @@ from jepsen_like.systems.rocketmq.processes import ALL_IN_TURN, NAMESERVER, name
 HA, LEDGER = "ha", "ledger"
 """The ports of a broker besides the one for clients and other brokers: records for slaves, and DLedger's."""
 STORE: Final = "store"
+CONTROLLER_STORE: Final = "controller"
 FILES: Final = "files"
 FOLLOWER: Final = "follower"
 LOOKS_WITHIN_S: Final = 1.0
@@ -28,6 +30,17 @@ JVM: Final = (
     *("--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED"),
 )
 """Small and quick to start: three brokers and a name server share two cores with their clients."""
+CONTROLLER_JVM: Final = ("-Xms64m", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+CONTROLLER_TIMES: Final = {"scanNotActiveBrokerInterval": "1000", "scanInactiveMasterInterval": "1000"}
+BROKER_TIMES: Final = {
+    "brokerHeartbeatInterval": "500",
+    "controllerHeartBeatTimeoutMills": "3000",
+    "syncBrokerMetadataPeriod": "500",
+    "syncControllerMetadataPeriod": "500",
+    "checkSyncStateSetPeriod": "500",
+    "haMaxTimeSlaveNotCatchup": "3000",
+}
+"""Sessions and lags of three seconds, so that faults of a run outlast them, and a busy machine seldom does."""
 SMALL: Final = {
     "mappedFileSizeCommitLog": str(32 * 1024 * 1024),
     "messageIndexEnable": "false",
@@ -51,31 +64,47 @@ def ledger_id(node: int) -> str:
 
 
 def command_of(plan: ProcessPlan) -> list[str]:
-    """The argument vector of one process."""
+    """The argument vector of one process. A broker of a group with a controller has one of the controllers next to it.
+
+    Raises `NotServing` if the version is not in the cache.
+    """
     assert isinstance(plan.mode, ApacheRocketMode)
+    jars = apache_rocketmq(plan.mode.version)
+    if mend := jars.missing():
+        raise NotServing(f"Apache RocketMQ {jars.version} is not on this machine; get it with: {mend}")
     files = plan.data / FILES
     is_broker = plan.member.role != NAMESERVER
     main = "broker.BrokerStartup" if is_broker else "namesrv.NamesrvStartup"
-    settings = broker_settings(plan, plan.mode) if is_broker else nameserver_settings(plan)
-    argv = ["java", *JVM, f"-Duser.home={plan.data}", f"-Drmq.logback.configurationFile={files / 'logback.xml'}"]
+    written = {"settings.conf": broker_settings(plan, plan.mode) if is_broker else nameserver_settings(plan)}
+    beside = []
+    if is_broker and plan.mode.has_controller:
+        written["controller.conf"] = controller_settings(plan, plan.mode)
+        beside.append(_java(plan, jars, CONTROLLER_JVM, "controller.ControllerStartup", "controller.conf"))
     launch = Launch(
-        argv=[
-            *argv,
-            "-cp",
-            APACHE_ROCKETMQ.classpath(),
-            f"org.apache.rocketmq.{main}",
-            "-c",
-            str(files / "settings.conf"),
-        ],
+        argv=_java(plan, jars, JVM, main, "settings.conf"),
         files={
             str(files / "logback.xml"): LOGGING,
-            str(files / "settings.conf"): "".join(f"{name}={value}\n" for name, value in settings.items()),
+            **{
+                str(files / name): "".join(f"{key}={value}\n" for key, value in settings.items())
+                for name, settings in written.items()
+            },
         },
         look=f"{__name__}:{'look_at_broker' if is_broker else 'look_at_nameserver'}",
         about=about_broker(plan, plan.mode) if is_broker else {"port": plan.listen[1]},
-        environment={"ROCKETMQ_HOME": str(plan.data)},
+        beside=beside,
     )
     return launch.command()
+
+
+def _java(plan: ProcessPlan, jars: JarSet, options: Sequence[str], main: str, settings: str) -> list[str]:
+    files = plan.data / FILES
+    places = {
+        "user.home": plan.data,
+        "rocketmq.home.dir": plan.data,
+        "rmq.logback.configurationFile": files / "logback.xml",
+    }
+    words = ["java", *options, *(f"-D{name}={path}" for name, path in places.items())]
+    return [*words, "-cp", jars.classpath(), f"org.apache.rocketmq.{main}", "-c", str(files / settings)]
 
 
 def nameserver_settings(plan: ProcessPlan) -> dict[str, str]:
@@ -90,7 +119,8 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
     settings = {
         **dict(word.split("=", 1) for word in ALL_IN_TURN),
         **SMALL,
-        **dict(word.split("=", 1) for word in mode.given),
+        **(BROKER_TIMES if mode.has_controller else {}),
+        **mode.for_brokers,
         "brokerClusterName": "quorumlog",
         "brokerName": groups.scopes[number],
         "brokerIP1": plan.advertised[node][0],
@@ -102,7 +132,10 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
         "storePathRootDir": str(plan.data / STORE),
         "totalReplicas": str(groups.size),
     }
-    if mode.is_raft:
+    if mode.has_controller:
+        addresses = ";".join(text_of(way) for way in _controllers(plan, mode).values())
+        return settings | {"enableControllerMode": "true", "controllerAddr": addresses, "brokerRole": "SLAVE"}
+    if mode.is_ledger:
         ledger = plan.further[LEDGER]
         ways = {each: ledger.listen if each == node else ledger.peers[each] for each in groups.members(number)}
         return settings | {
@@ -115,6 +148,28 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
     if node == master:
         return settings | {"brokerRole": mode.master_role, "brokerId": "0"}
     return settings | {"brokerRole": "SLAVE", "brokerId": str(node)}
+
+
+def controller_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]:
+    """Returns the lines of a controller's configuration. One port takes what controllers send each other, and what brokers ask."""
+    return {
+        **CONTROLLER_TIMES,
+        UNCLEAN: str(mode.settings[UNCLEAN]),
+        "controllerDLegerGroup": "controllers",
+        "controllerDLegerSelfId": ledger_id(plan.member.id),
+        "controllerDLegerPeers": ";".join(
+            f"{ledger_id(each)}-{text_of(way)}" for each, way in _controllers(plan, mode).items()
+        ),
+        "controllerStorePath": str(plan.data / CONTROLLER_STORE),
+        "mappedFileSize": SMALL["mappedFileSizeCommitLog"],
+    }
+
+
+def _controllers(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[int, Address]:
+    """Returns where all reach the controller next to each broker; a leader tells its own address to brokers."""
+    ledger, own = plan.further[LEDGER], plan.member.id
+    here = (plan.advertised[own][0], ledger.listen[1])
+    return {each: here if each == own else ledger.peers[each] for each in range(1, mode.nodes + 1)}
 
 
 # -------------------------------------------------------------------- what they tell of themselves
@@ -130,10 +185,11 @@ def ledger_member(mode: ApacheRocketMode, node: int) -> LedgerMember:
 def about_broker(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, Any]:
     """Returns what the watcher of a broker is told."""
     member = ledger_member(mode, plan.member.id)
-    ledger = plan.further[LEDGER].listen[1] if mode.is_raft else 0
+    ledger = plan.further[LEDGER].listen[1] if mode.is_ledger else 0
     return {
         "port": plan.listen[1],
         "ledger": ledger,
+        "has_controller": mode.has_controller,
         "group": member.group,
         "member": member.member,
         "other": member.other,
@@ -151,11 +207,13 @@ def look_at_nameserver(about: Mapping[str, Any]) -> Look | None:
 
 def look_at_broker(about: Mapping[str, Any]) -> Look | None:
     """One look of the watcher, at the broker next to it."""
+    here = ("127.0.0.1", about["port"])
     try:
-        config = brokers.config_of(
-            brokers.ask_now(("127.0.0.1", about["port"]), brokers.CONFIG, within_s=LOOKS_WITHIN_S)
-        )
-        if about["ledger"]:
+        config = brokers.config_of(brokers.ask_now(here, brokers.CONFIG, within_s=LOOKS_WITHIN_S))
+        if about["has_controller"]:
+            epochs = brokers.ask_now(here, controllers.EPOCHS, within_s=LOOKS_WITHIN_S)
+            leads, epoch = config[brokers.ROLE] != "SLAVE", controllers.epoch_of(epochs)
+        elif about["ledger"]:
             member = LedgerMember(group=about["group"], member=about["member"], other=about["other"])
             requests = (member.metadata(), member.outdated_heartbeat())
             way = ("127.0.0.1", about["ledger"])

@@ -55,7 +55,7 @@ class ApacheRocketMqSystem(System):
         segments=f"{processes.STORE}/**/commitlog/*", indexes=f"{processes.STORE}/consumequeue/**/*"
     )
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
-    recovers_in_s: ClassVar[float] = 15.0
+    recovers_in_s: ClassVar[float] = 25.0
     slower_by_s: ClassVar[float] = 90.0
     configure = staticmethod(ApacheRocketMode.of)
     mode_of = staticmethod(ApacheRocketMode.of_test)

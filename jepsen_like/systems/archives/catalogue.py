@@ -12,7 +12,10 @@ from jepsen_like.systems.archives.go import GoProgram
 from jepsen_like.systems.archives.jars import JarSet
 
 APACHE_KAFKA: Final = JarSet.read_lock("Apache Kafka", "apache-kafka", "4.3.1")
-APACHE_ROCKETMQ: Final = JarSet.read_lock("Apache RocketMQ", "apache-rocketmq", "5.5.0")
+APACHE_ROCKETMQS: Final = tuple(
+    JarSet.read_lock("Apache RocketMQ", "apache-rocketmq", version) for version in ("5.5.0", "5.1.4")
+)
+APACHE_ROCKETMQ: Final = APACHE_ROCKETMQS[0]
 ZOOKEEPER: Final = JarSet.read_lock("Apache ZooKeeper", "zookeeper", "3.9.5")
 NATS_SERVERS: Final = tuple(
     GoProgram("NATS", "nats-server", version, package="github.com/nats-io/nats-server/v2")
@@ -21,7 +24,12 @@ NATS_SERVERS: Final = tuple(
 ETCDS: Final = tuple(
     GoProgram("etcd", "etcd", version, package="go.etcd.io/etcd/server/v3") for version in ("3.7.3", "3.5.2", "3.5.4")
 )
-ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, APACHE_ROCKETMQ, ZOOKEEPER, *NATS_SERVERS, *ETCDS)
+ARCHIVES: Final[tuple[Archive, ...]] = (APACHE_KAFKA, *APACHE_ROCKETMQS, ZOOKEEPER, *NATS_SERVERS, *ETCDS)
+
+
+def apache_rocketmq(version: str) -> JarSet:
+    """Returns Apache RocketMQ in this version. Raises `KeyError`."""
+    return {each.version: each for each in APACHE_ROCKETMQS}[version]
 
 
 def etcd(version: str) -> GoProgram:

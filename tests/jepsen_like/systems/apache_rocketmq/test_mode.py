@@ -35,7 +35,7 @@ def test_every_loss_that_is_allowed_has_its_source() -> None:
             mode = mode_of(replication, *words)
             kinds = [kind for kind in SERVES if not mode.is_raft or kind != "promote-by-hand"]
             losses = {mode.rule.may_lose(kind) for kind in kinds} - {CopyLoss.NOTHING}
-            assert all(may_lose(loss, in_ledger=mode.is_raft) for loss in losses)
+            assert all(may_lose(loss, replication) for loss in losses)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,8 @@ def test_a_slave_that_is_promoted_has_all_where_a_master_waited_for_it(
 
 
 def test_a_group_that_elects_takes_no_promotion() -> None:
-    assert "use kill" in str(mode_of("dledger").refusal(Model.LOG, ["promote-by-hand"]))
+    for replication in ("dledger", "controller"):
+        assert "use kill" in str(mode_of(replication).refusal(Model.LOG, ["promote-by-hand"]))
     assert mode_of("sync-slave").refusal(Model.LOG, ["promote-by-hand"]) is None
 
 
@@ -86,6 +87,50 @@ def test_a_master_loses_by_its_power_what_it_did_not_flush_first(replication: st
     assert not durable.copies_agree
 
 
+SAFEST = ("allAckInSyncStateSet=true", "minInSyncReplicas=2")
+
+
+@pytest.mark.parametrize("kind", ["kill", "pause", "partition", "slow"])
+@pytest.mark.parametrize(
+    ("words", "lossy"),
+    [
+        ([], True),
+        (["inSyncReplicas=2"], True),
+        (["allAckInSyncStateSet=true"], False),
+        (SAFEST, False),
+        ([*SAFEST, "enableElectUncleanMaster=true"], True),
+    ],
+)
+def test_the_next_master_has_all_where_all_of_the_set_were_waited_for_and_none_else_may_lead(
+    words: list[str], kind: str, *, lossy: bool
+) -> None:
+    mode = mode_of("controller", *words)
+    assert excuses(mode, kind, (1,)) is lossy
+    assert mode.may_hold_alone is lossy
+    assert ("the next master had not copied" in mode.promise([kind])) is lossy
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_with_a_controller_any_power_cut_may_cost_what_page_caches_alone_had(flush: str) -> None:
+    mode = mode_of("controller", f"flushDiskType={flush}", *SAFEST)
+    assert excuses(mode, "power", (2,))
+    assert "page caches alone" in mode.promise(["power"])
+    assert mode.copies_agree
+
+
+def test_a_master_that_was_cut_off_is_excused_until_it_knows_that_another_one_leads() -> None:
+    fault = attrs.evolve(a_fault(5, 8), kind="partition", nodes=(1,))
+    (loss,) = [each for each in mode_of("controller").allowances([fault]) if each.may_cost_records]
+    assert loss.injected_ns == max(fault.injected_ns, fault.ended_ns) + 10_000_000_000
+
+
+def test_a_setting_of_controllers_belongs_to_groups_that_have_one() -> None:
+    assert mode_of("controller").settings["enableElectUncleanMaster"] == "false"
+    with pytest.raises(WrongMode, match="no setting of a broker"):
+        mode_of("dledger", "enableElectUncleanMaster=true")
+    assert "allAckInSyncStateSet" not in mode_of("dledger").settings
+
+
 def test_a_mode_is_read_back_from_what_a_run_keeps() -> None:
     mode = mode_of("sync-slave", "inSyncReplicas=2", "queues=4")
     kept = {"replication": "sync-slave", "settings": mode.settings, "nodes": 3}
@@ -101,6 +146,7 @@ def test_a_mode_is_read_back_from_what_a_run_keeps() -> None:
         ("inSyncReplicas=0", "inSyncReplicas takes"),
         ("brokerRole=SLAVE", "follows from --replication"),
         ("brokerIP1=10.0.0.1", "follows from --replication"),
+        ("controllerAddr=10.0.0.1:1", "follows from --replication"),
         ("queues=0", "takes a number"),
         ("ack=durable", "ack is no setting of a broker"),
     ],

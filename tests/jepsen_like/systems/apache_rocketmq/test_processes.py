@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.port.port import FurtherPort, Member, ProcessPlan
+from jepsen_like.port.port import FurtherPort, Member, NotServing, ProcessPlan
 from jepsen_like.systems.apache_rocketmq import processes
 from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
-from jepsen_like.systems.apache_rocketmq.processes import HA, LEDGER, broker_settings, nameserver_settings
+from jepsen_like.systems.apache_rocketmq.processes import (
+    HA,
+    LEDGER,
+    broker_settings,
+    command_of,
+    controller_settings,
+    nameserver_settings,
+)
+from jepsen_like.systems.archives.jars import JarSet
 from rocketmq_compat.remoting.frame import Command
 
 NODES = (1, 2, 3)
@@ -75,13 +83,73 @@ def test_what_is_given_reaches_the_brokers_and_cannot_replace_where_they_listen(
     assert nameserver_settings(plan_of(NAMES, "sync-slave")) == {"listenPort": "104", "bindAddress": "127.0.0.1"}
 
 
+def test_controllers_are_reached_over_the_faults_and_tell_their_own_address_to_brokers() -> None:
+    plan = plan_of(2, "controller", "enableElectUncleanMaster=true", "allAckInSyncStateSet=true")
+    assert isinstance(plan.mode, ApacheRocketMode)
+    controller, broker = controller_settings(plan, plan.mode), broker_settings(plan, plan.mode)
+    assert controller["controllerDLegerPeers"] == "n1-10.0.0.1:301;n2-10.0.0.2:302;n3-10.0.0.3:303"
+    assert (controller["controllerDLegerSelfId"], controller["enableElectUncleanMaster"]) == ("n2", "true")
+    assert broker["controllerAddr"] == "10.0.0.1:301;10.0.0.2:302;10.0.0.3:303"
+    assert (broker["enableControllerMode"], broker["brokerRole"]) == ("true", "SLAVE")
+    assert (broker["allAckInSyncStateSet"], "allAckInSyncStateSet" in controller) == ("true", False)
+    assert not {"enableElectUncleanMaster", "brokerId", "enableDLegerCommitLog"} & broker.keys()
+
+
+@pytest.mark.parametrize(("replication", "count"), [("controller", 1), ("dledger", 0)])
+def test_each_broker_with_a_controller_starts_it_next_to_itself(
+    monkeypatch: pytest.MonkeyPatch, replication: str, count: int
+) -> None:
+    monkeypatch.setattr(JarSet, "missing", lambda jars: "")
+    monkeypatch.setattr(JarSet, "classpath", lambda jars: jars.full_name)
+    launch = json.loads(command_of(plan_of(1, replication))[-1])
+    assert [words[-3] for words in launch["beside"]] == ["org.apache.rocketmq.controller.ControllerStartup"] * count
+    assert ("/data/files/controller.conf" in launch["files"]) == (count == 1)
+    assert not json.loads(command_of(plan_of(NAMES, replication))[-1])["beside"]
+
+
+@pytest.mark.parametrize("version", ["5.5.0", "5.1.4"])
+def test_the_version_chooses_the_jars_and_is_no_setting_of_brokers(
+    monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(JarSet, "missing", lambda jars: "")
+    monkeypatch.setattr(JarSet, "classpath", lambda jars: jars.full_name)
+    launch = json.loads(command_of(plan_of(1, "controller", f"version={version}"))[-1])
+    for words in (launch["argv"], *launch["beside"]):
+        assert words[words.index("-cp") + 1] == f"apache-rocketmq-{version}"
+    assert "version" not in settings_of(1, "controller", f"version={version}")
+
+
+def test_a_version_that_was_not_fetched_is_named_with_the_command_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(JarSet, "missing", lambda jars: jars.command)
+    with pytest.raises(NotServing, match=r"5\.1\.4 is not on this machine.*quorumlog fetch apache-rocketmq-5\.1\.4"):
+        command_of(plan_of(1, "controller", "version=5.1.4"))
+
+
+@pytest.mark.parametrize(("role", "told"), [("SYNC_MASTER", "leader"), ("SLAVE", "follower")])
+def test_a_broker_with_a_controller_tells_the_newest_epoch_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, role: str, told: str
+) -> None:
+    def ask(address: tuple[str, int], request: Command, *, within_s: float) -> Command:
+        epochs = json.dumps({"epochList": [{"epoch": 2, "startOffset": 0}, {"epoch": 4, "startOffset": 9}]})
+        return Command(0, body=epochs.encode() if request.code == 1007 else f"brokerRole={role}\n".encode())
+
+    monkeypatch.setattr("jepsen_like.systems.apache_rocketmq.brokers.ask_now", ask)
+    plan = plan_of(1, "controller")
+    assert isinstance(plan.mode, ApacheRocketMode)
+    look = processes.look_at_broker(processes.about_broker(plan, plan.mode))
+    assert look
+    assert look.roles == {"broker-a": (told, 4)}
+
+
 def test_a_broker_that_leads_tells_its_term(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(address: tuple[str, int], request: Command, *, within_s: float) -> Command:
         body: Any = {50000: {"leaderId": "n1"}, 51002: {"code": 403, "term": 5}}.get(request.code)
         return Command(0, body=json.dumps(body).encode() if body else b"brokerRole=SYNC_MASTER\n")
 
     monkeypatch.setattr("jepsen_like.systems.apache_rocketmq.brokers.ask_now", ask)
-    about = {"port": 1, "ledger": 2, "group": "broker-a", "member": "n1", "other": "n2"}
+    about = {"port": 1, "ledger": 2, "has_controller": False, "group": "broker-a", "member": "n1", "other": "n2"}
     looks = [processes.look_at_broker({**about, "member": member}) for member in ("n1", "n2")]
     assert [look.roles if look else None for look in looks] == [
         {"broker-a": ("leader", 5)},
