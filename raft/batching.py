@@ -61,6 +61,8 @@ class Batcher:
         """The bound of a batch, according to how fast the group commits."""
         self._appends: deque[Request] = deque()
         self._commands: deque[Request] = deque()
+        self.waiting = 0
+        """The number of requests that wait."""
         self._pending_bytes = 0
         self._under_way: dict[Token, Proposal] = {}
         self._proposed_at = 0.0
@@ -81,18 +83,15 @@ class Batcher:
 
     def add_append(self, request: Request) -> None:
         """Let an append wait."""
+        self.waiting += 1
         self._pending_bytes += len(request.data)
         self._appends.append(request)
 
     def add_command(self, request: Request) -> None:
         """Let a command wait."""
+        self.waiting += 1
         self._pending_bytes += len(request.data)
         self._commands.append(request)
-
-    @property
-    def has_waiting(self) -> bool:
-        """True while a request waits."""
-        return bool(self._appends or self._commands)
 
     def begin_round(self) -> None:
         """Count the round that has just ended; one that brought appends lets the next entry wait longer for more."""
@@ -105,12 +104,12 @@ class Batcher:
     @property
     def has_postponed(self) -> bool:
         """True if requests wait only for the round after the answers just given have been sent."""
-        return self._rounds_to_wait > 0 and self.has_waiting
+        return self._rounds_to_wait > 0 and self.waiting > 0
 
     @property
     def deadline(self) -> float:
         """The time at which waiting requests stop waiting for the entry under way; infinite if none do."""
-        return self._proposed_at + PIPELINE_S if self._under_way and self.has_waiting else math.inf
+        return self._proposed_at + PIPELINE_S if self._under_way and self.waiting else math.inf
 
     @property
     def fills_half(self) -> bool:
@@ -123,7 +122,7 @@ class Batcher:
         A node that does not lead proposes at once, because its core will only refuse. `disk_is_busy` means that the
         next entry would have to wait for the flush under way.
         """
-        if not self.has_waiting:
+        if not self.waiting:
             return False
         if not leads or self.fills_half:
             return True
@@ -139,6 +138,7 @@ class Batcher:
         if self._pending_bytes <= self._pace_bytes:
             requests = list(queue)
             queue.clear()
+            self.waiting -= len(requests)
             self._pending_bytes -= sum([len(request.data) for request in requests])
             return requests
         requests, size = [], 0
@@ -146,6 +146,7 @@ class Batcher:
             request = queue.popleft()
             size += len(request.data)
             requests.append(request)
+        self.waiting -= len(requests)
         self._pending_bytes -= size
         return requests
 
@@ -181,7 +182,7 @@ class Batcher:
         self._appends.clear()
         self._commands.clear()
         self._under_way.clear()
-        self._pending_bytes = 0
+        self.waiting = self._pending_bytes = 0
         return waiting, under_way
 
 

@@ -658,7 +658,8 @@ class RaftCore:
                     if is_quorum(granted, self.configuration.groups):
                         self._become_leader()
             case Leader() as leader:
-                self._commit_by_majority(leader)
+                if self.log.durable_index > self.commit_index:
+                    self._commit_by_majority(leader)
             case Follower() | PreCandidate():
                 pass
             case _:
@@ -794,7 +795,8 @@ class RaftCore:
     def _on_accepted(self, leader: Leader, progress: Progress, reply: AppendAccepted) -> None:
         progress.accepted_round = max(progress.accepted_round, reply.round)
         if progress.note_accepted(reply.match_index):
-            self._commit_by_majority(leader)
+            if reply.match_index > self.commit_index:
+                self._commit_by_majority(leader)
         elif progress.probing and reply.round > progress.probe_round:
             progress.probe_sent = False  # alive, but the probe or its answer was lost: ask again
         if progress.lost_before(reply.round, reply.verified_index):

@@ -288,7 +288,7 @@ class RaftDriver:
         if self._subscriptions.has_more or self._trimmer.snapshots.draws:
             return -math.inf
         deadline = min(self._tick_due, self._flushes.due, self._applier.due)
-        if self._batcher.has_waiting and not self._flushes.delays_entries:
+        if self._batcher.waiting and not self._flushes.delays_entries:
             deadline = min(deadline, self._batcher.deadline)
         return deadline
 
@@ -351,19 +351,17 @@ class RaftDriver:
         now = self._now = self._environment.clock()
         inbox, reads, batcher, applier = self._inbox, self._reads, self._batcher, self._applier
         batcher.begin_round()
-        receives_first = self._receives_first(now)
+        receives_first = now >= self.core.role.deadline and self._receives_first(now)
         while True:
-            for event in inbox.drain() if inbox.events else ():
-                self._step(now, event)
+            while inbox.events:
+                self._step(now, inbox.take())
             if now > self._flushes.stalls_at:
                 self._step_down_if_leader(now)
-            if now >= self._tick_due and not receives_first and (self._leads or self._inbox.full_disk.may_stand(now)):
-                if now > self._tick_due + self.core.config.heartbeat_s:
-                    self._step(now, Overslept())
-                self._step(now, Tick())
+            if now >= self.core.role.deadline and not receives_first:
+                self._tick_if_due(now)
             if reads.new:
                 self._ask_reads(now)
-            if batcher.has_waiting and self._may_propose(now):
+            if batcher.waiting and self._may_propose(now):
                 self._propose_all(now, EntryKind.COMMANDS)
                 self._propose_all(now, EntryKind.RECORDS)
             if applier.due <= now:
@@ -374,12 +372,18 @@ class RaftDriver:
                     inbox.full_disk.note(error, now)
                 self._environment.turns.lap("raft: applying commands")
             # An answer can set free the next request of a caller that had too many under way.
-            if not (inbox.events or reads.new or (batcher.has_waiting and self._may_propose(now))):
+            if not (inbox.events or reads.new or (batcher.waiting and self._may_propose(now))):
                 break
         if self._subscriptions.open:
             self._subscriptions.deliver()
             self._environment.turns.lap("raft: delivering what is committed")
         self._trimmer.tick(now)
+
+    def _tick_if_due(self, now: float) -> None:
+        if now >= self._tick_due and (self._leads or self._inbox.full_disk.may_stand(now)):
+            if now > self._tick_due + self.core.config.heartbeat_s:
+                self._step(now, Overslept())
+            self._step(now, Tick())
 
     def _receives_first(self, now: float) -> bool:
         """Returns True if the tick waits, because this node is late and has not read all that arrived meanwhile.

@@ -6,7 +6,6 @@ again. Of a snapshot in parts the last one waits until the whole is written outs
 """
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Final
 
 from log.errors import NoSpace
@@ -58,11 +57,12 @@ class Inbox:
         """The events that wait, the oldest first."""
         self._reserved_bytes = 0
 
-    def drain(self) -> Iterator[Event]:
-        """Yields the events, those included that come meanwhile."""
-        while self.events:
-            yield self.events.popleft()
-        self._reserved_bytes = 0
+    def take(self) -> Event:
+        """Returns the oldest event, which waits no more. With the last one, what was reserved for them is at hand again."""
+        event = self.events.popleft()
+        if not self.events:
+            self._reserved_bytes = 0
+        return event
 
     def deliver(self, sender: NodeId, message: Message) -> None:
         """Let a peer's message wait, or drop it, as the network may.

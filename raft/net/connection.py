@@ -354,7 +354,8 @@ class SocketConnection(Generic[FrameT]):
                 return
             self._receive()
             # What is only written is charged by the flush, as far as the socket does not take it.
-            if not self._flush_asked or self.decoder.pending_bytes or self.session.held_bytes():
+            has_held = not self._flush_asked and self.account.charged != CONNECTION_BYTES
+            if has_held or self.decoder.pending_bytes or self.session.held_bytes():
                 self._charge()
         elif events & BROKEN:
             number = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

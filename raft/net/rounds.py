@@ -42,8 +42,9 @@ class Rounds:
 
     def arm(self) -> None:
         """Let the timer know of a deadline that has moved forward."""
-        if self.deadline < self._armed_for:
-            self._moved.set()
+        for part in self._parts:
+            if part.deadline < self._armed_for:
+                self._moved.set()
 
     async def run(self) -> None:
         """Request a round whenever a part is due, until cancelled."""

@@ -77,7 +77,7 @@ def test_a_lone_request_leaves_at_once() -> None:
     batcher.add_append(request(1))
     assert is_due(batcher)
     assert ids(batcher.take(EntryKind.RECORDS)) == [1]
-    assert not batcher.has_waiting
+    assert not batcher.waiting
     assert not is_due(batcher)
 
 
@@ -226,7 +226,7 @@ def test_clearing_returns_each_request_once_and_tells_apart_what_was_under_way()
     waiting, under_way = batcher.clear()
     assert (ids(waiting), ids(under_way)) == ([2, 3], [1])
     assert batcher.clear() == ([], [])
-    assert not batcher.has_waiting
+    assert not batcher.waiting
 
 
 @pytest.mark.parametrize("size", [10, LARGE_BYTES])
