@@ -77,7 +77,7 @@ async def open_target(
 ) -> AsyncIterator[Cluster]:
     """Look at a cluster that runs; in the end remove what the run made there. Raises `NotServing`.
 
-    `directory`/<id>/events.jsonl gets what is seen of each process; `report` is told what could not be removed.
+    `directory`/<id>/events.jsonl gets what is seen of each process; `report` is told what stays there.
     """
     found = await system.find_members(target)
     members = [Member(node, system.member_role) for node in sorted(found)]
@@ -102,7 +102,8 @@ async def open_target(
         finally:
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEARED_WITHIN_S):
                 try:
-                    await cluster.control.clear()
+                    if left := await cluster.control.clear():
+                        report(left)
                 except NotServing as error:
                     report(str(error))
             nursery.cancel_scope.cancel()

@@ -106,6 +106,15 @@ class RunningCluster:
     """A file of client properties: who asks, and how connections are secured."""
 
 
+@attrs.define
+class LogPart:
+    """The part of a log that is the run's, where others append to the same log. Offsets of its history begin with 0."""
+
+    begin: int = 0
+    end: int | None = None
+    """Exclusive; None until all of the run has been read in the end."""
+
+
 @attrs.frozen
 class Access:
     """The way into a cluster for the clients of the harness."""
@@ -119,6 +128,8 @@ class Access:
     """The addresses of the further ports of each member by name, past the faults."""
     target: RunningCluster | None = None
     """The cluster of others that is tested, if it is one."""
+    part: LogPart = attrs.field(factory=LogPart)
+    """The part of a log of others that control and load of such a run agree on."""
 
 
 @attrs.frozen(kw_only=True)
@@ -222,9 +233,12 @@ class Control(abc.ABC):
         """Returns how a process is seen, over the network alone, to take no part; None if it does, or that is not looked at."""
         return None
 
-    async def clear(self) -> None:
-        """After a run on another owner's cluster: remove what `prepare` made. Raises `NotServing` if it is still there."""
-        return
+    async def clear(self) -> str | None:
+        """After a run on another owner's cluster: remove what it made. Returns what has to stay, in words.
+
+        Raises `NotServing` if it could not be removed.
+        """
+        return None
 
     async def read_through(self, node: int) -> None:
         """Let one node read all that it has on its disk, so that damage is met; as far as it gives it."""

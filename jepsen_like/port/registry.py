@@ -18,7 +18,12 @@ SYSTEMS: Final[dict[str, str]] = {
     "rabbitmq": "jepsen_like.systems.rabbitmq.system:RabbitSystem",
 }
 """The place where the adapter of each system is, by the name that `--system` takes; a test adds its own here."""
-TARGETS: Final[dict[str, str]] = {"target-kafka": "jepsen_like.systems.kafka_target.system:KafkaTarget"}
+TARGETS: Final[dict[str, str]] = {
+    "target-kafka": "jepsen_like.systems.kafka_target.system:KafkaTarget",
+    "target-raft": "jepsen_like.systems.raft_target.system:RaftTarget",
+    "target-rocketmq": "jepsen_like.systems.rocketmq_target.system:RocketTarget",
+    "target-etcd": "jepsen_like.systems.etcd_target.system:EtcdTarget",
+}
 """The same of clusters that others run, which `--target` takes without the first word."""
 TARGET_BEGINS: Final = "target-"
 GROUP: Final = "quorumlog.systems"

@@ -88,9 +88,13 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--command-config",
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="With --target: a file of client properties, Kafka's sasl.* and ssl.*.",
+            help="With --target: a file of client properties, named as the options of the system's own tools.",
         ),
-        click.option("--bootstrap-servers", type=AddressesType(), help="With --target: brokers to begin with."),
+        click.option(
+            "--bootstrap-servers",
+            type=AddressesType(),
+            help="With --target: brokers, nodes or members to begin with; of RocketMQ name servers.",
+        ),
         click.option(
             "--target", type=click.Choice(names), help="Test a cluster of this kind that runs already, instead."
         ),

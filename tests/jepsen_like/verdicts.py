@@ -81,25 +81,25 @@ class Case:
     expected: frozenset[bool | None]
 
 
-def cases(*, both_ways: bool) -> Iterator[Case]:
-    """All of them: each plant with and without faults, or one after the other."""
+def cases() -> Iterator[Case]:
+    """All of them."""
     broken, not_valid = frozenset({False}), frozenset({False, None})
     for model in (Model.LOG, Model.REGISTER):
         base = base_of(model, OPERATIONS)
-        for turn, flush in enumerate(FlushPolicy):
+        for flush in FlushPolicy:
             yield Case(f"a sound {model.value}", base, STRUCK, flush, frozenset({True}))
-            for number, plant in enumerate(PLANTS, start=turn):
+            for plant in PLANTS:
                 if plant.model is model:
-                    for observed in (QUIET, STRUCK) if both_ways else ((QUIET, STRUCK)[number % 2],):
+                    for observed in (QUIET, STRUCK):
                         yield Case(f"a {plant.name}", apply_plant(base, plant, seed=3), observed, flush, broken)
         for name, observed in TROUBLES.items():
             yield Case(name, base, observed, FlushPolicy.BEFORE_ACK, not_valid)
 
 
-def first_wrong(*, both_ways: bool = True) -> tuple[str | None, int]:
-    """The first run that is judged wrongly, if any, and how many were judged. See `cases`."""
+def first_wrong() -> tuple[str | None, int]:
+    """The first run that is judged wrongly, if any, and how many were judged."""
     tried = 0
-    for case in cases(both_ways=both_ways):
+    for case in cases():
         tried += 1
         results = results_of(case)
         if results.valid not in case.expected:

@@ -234,6 +234,9 @@ def break_others(mutant: Mutant, seeds: range) -> Judgement:
         "tests/jepsen_like/systems/archives",
         "tests/jepsen_like/systems/apache_kafka",
         "tests/jepsen_like/systems/kafka_target",
+        "tests/jepsen_like/systems/raft_target",
+        "tests/jepsen_like/systems/rocketmq_target",
+        "tests/jepsen_like/systems/etcd_target",
         "tests/jepsen_like/record/test_evidence.py::test_a_fault_by_a_command_is_proved_by_the_network",
         *("-m", "not cluster and not campaign"),
     )

@@ -45,11 +45,15 @@ class EtcdControl(Control):
         self._direct = dict(direct)
         self._can_answer = can_answer
 
+    async def ask(self, address: Address, path: str, body: Any, *, within_s: float) -> Any:
+        """Returns the answer of the member there. Raises `NotAnswered`."""
+        return await json_http.ask(address, path, body, within_s=within_s)
+
     async def status(self, node: int) -> MemberStatus | None:
         """One member's status; None if it does not answer at once."""
         with contextlib.suppress(NotAnswered, KeyError, ValueError):
             if self._can_answer(node):
-                return MemberStatus.of(await json_http.ask(self._direct[node], STATUS, {}, within_s=STATUS_WITHIN_S))
+                return MemberStatus.of(await self.ask(self._direct[node], STATUS, {}, within_s=STATUS_WITHIN_S))
         return None
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
@@ -71,7 +75,7 @@ class EtcdControl(Control):
     async def why_silent_at(self, address: Address, *, within_s: float) -> str | None:
         """By its status."""
         try:
-            await json_http.ask(address, STATUS, {}, within_s=within_s)
+            await self.ask(address, STATUS, {}, within_s=within_s)
         except NotAnswered as error:
             return str(error)
         return None
@@ -95,7 +99,7 @@ class EtcdControl(Control):
         """The hash of all keys that a member holds."""
         for path in HASHES:
             with contextlib.suppress(NotAnswered, KeyError):
-                return str((await json_http.ask(self._direct[node], path, {}, within_s=STATUS_WITHIN_S))["hash"])
+                return str((await self.ask(self._direct[node], path, {}, within_s=STATUS_WITHIN_S))["hash"])
         return None
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:

@@ -23,29 +23,31 @@ class EtcdRegisterWorkload(RegisterWorkload):
     anywhere: bool = True
     guards: int = 0
     """Each change first compares all registers so often, which takes a member some milliseconds."""
+    prefix: str = ""
+    """The name of each key begins with it."""
 
     def reading(self, key: int) -> Ask:
         """A range of one key."""
-        return _post("range", {"key": _key(key)})
+        return _post("range", {"key": self._name(key)})
 
     def writing(self, key: int, value: int) -> Ask:
         """A put; guarded, a transaction that always succeeds."""
-        put = {"key": _key(key), "value": _encode(value)}
+        put = {"key": self._name(key), "value": encode(str(value))}
         if not self.guards:
             return _post("put", put)
-        return _post("txn", {"compare": _guards(self.guards), "success": [{"request_put": put}]})
+        return _post("txn", {"compare": self._guards(), "success": [{"request_put": put}]})
 
     def swapping(self, key: int, expected: int, new: int) -> Ask:
         """A transaction: a put if the value is the expected one, and else a range."""
-        name = _key(key)
+        name = self._name(key)
         return _post(
             "txn",
             {
                 "compare": [
-                    *_guards(self.guards),
-                    {"target": "VALUE", "result": "EQUAL", "key": name, "value": _encode(expected)},
+                    *self._guards(),
+                    {"target": "VALUE", "result": "EQUAL", "key": name, "value": encode(str(expected))},
                 ],
-                "success": [{"request_put": {"key": name, "value": _encode(new)}}],
+                "success": [{"request_put": {"key": name, "value": encode(str(new))}}],
                 "failure": [{"request_range": {"key": name}}],
             },
         )
@@ -64,6 +66,16 @@ class EtcdRegisterWorkload(RegisterWorkload):
             case _:
                 raise Nonsense(f"{answer} does not answer {request.f.name}")
 
+    def _guards(self) -> list[dict[str, Any]]:
+        """Returns so many comparisons of the versions of all registers, each of which holds."""
+        first, end = encode(f"{self.prefix}r"), encode(f"{self.prefix}s")
+        return [
+            {"target": "VERSION", "result": "GREATER", "key": first, "range_end": end, "version": "-1"}
+        ] * self.guards
+
+    def _name(self, key: int) -> str:
+        return encode(f"{self.prefix}r{key}")
+
 
 def value_of(found: Mapping[str, Any]) -> int:
     """Returns the value that a range has found; `NONE` where the key was never written."""
@@ -76,18 +88,9 @@ def value_of(found: Mapping[str, Any]) -> int:
             return DAMAGED + zlib.crc32(repr(other).encode())  # no client wrote this, so the checker reports it
 
 
-def _guards(count: int) -> list[dict[str, Any]]:
-    """Returns so many comparisons of the versions of all registers, each of which holds."""
-    first, end = (base64.b64encode(name).decode() for name in (b"r", b"s"))
-    return [{"target": "VERSION", "result": "GREATER", "key": first, "range_end": end, "version": "-1"}] * count
-
-
-def _key(key: int) -> str:
-    return base64.b64encode(f"r{key}".encode()).decode()
-
-
-def _encode(value: int) -> str:
-    return base64.b64encode(str(value).encode()).decode()
+def encode(text: str) -> str:
+    """Returns a key or a value as the gateway takes it."""
+    return base64.b64encode(text.encode()).decode()
 
 
 def _post(what: str, body: Mapping[str, Any]) -> Ask:

@@ -9,7 +9,9 @@ import attrs
 import trio
 
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.tls_of import Stream, open_stream
 from jepsen_like.workload.load import Ending, LiveConnection
+from raft.net.certificates import Certificates
 
 READ_BYTES: Final = 64 * 1024
 BROKEN: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
@@ -20,16 +22,16 @@ ConnectionT = TypeVar("ConnectionT", bound=LiveConnection, covariant=True)
 class ForeignConnection:
     """One connection. A request that has no answer leaves it closed, so that no later one gets its answer."""
 
-    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+    def __init__(self, stream: Stream, address: Address) -> None:
         self._stream = stream
         self._address = address
         self._is_closed = False
 
     @classmethod
-    async def connect(cls, address: Address, *, within_s: float) -> Self:
+    async def connect(cls, address: Address, *, within_s: float, tls: Certificates | None = None) -> Self:
         """Returns a new connection that has begun. Raises one of `BROKEN`, or what `_begin` raises."""
         with trio.fail_after(within_s):
-            connection = cls(await trio.open_tcp_stream(*address), address)
+            connection = cls(await open_stream(address, tls), address)
             try:
                 await connection._begin()
             except BaseException:
@@ -39,9 +41,9 @@ class ForeignConnection:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator[Self]:
+    async def open(cls, address: Address, *, within_s: float, tls: Certificates | None = None) -> AsyncIterator[Self]:
         """A connection for the time of a block. Entering it raises like `connect`."""
-        connection = await cls.connect(address, within_s=within_s)
+        connection = await cls.connect(address, within_s=within_s, tls=tls)
         with contextlib.closing(connection):
             yield connection
 
@@ -53,7 +55,8 @@ class ForeignConnection:
     def close(self) -> None:
         """Close it."""
         self._is_closed = True
-        self._stream.socket.close()
+        stream = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
+        stream.socket.close()
 
     async def _begin(self) -> None:
         """Exchange what a connection of this protocol begins with."""

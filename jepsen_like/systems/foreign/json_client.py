@@ -9,6 +9,7 @@ import trio
 
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.foreign.connection import BROKEN, READ_BYTES, ForeignConnection
+from jepsen_like.systems.tls_of import Stream
 
 OK: Final = 200
 
@@ -35,9 +36,11 @@ UNREACHABLE: Final = (*BROKEN, Unreadable)
 class JsonConnection(ForeignConnection):
     """One connection that is kept from one request to the next."""
 
-    def __init__(self, stream: trio.SocketStream, address: Address) -> None:
+    def __init__(self, stream: Stream, address: Address) -> None:
         super().__init__(stream, address)
         self._host = text_of(address)
+        self.authorization = ""
+        """The token that each request shows; empty for none."""
         self._state = h11.Connection(h11.CLIENT)
 
     async def ask(self, path: str, body: Any) -> Any:
@@ -61,6 +64,8 @@ class JsonConnection(ForeignConnection):
 
     async def _send(self, path: str, content: bytes) -> None:
         headers = [("Host", self._host), ("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+        if self.authorization:
+            headers.append(("Authorization", self.authorization))
         events = (h11.Request(method="POST", target=path, headers=headers), h11.Data(data=content), h11.EndOfMessage())
         await self._stream.send_all(b"".join(filter(None, map(self._state.send, events))))
 
@@ -72,7 +77,7 @@ class JsonConnection(ForeignConnection):
                     chunk = await self._stream.receive_some(READ_BYTES)
                     if not chunk and status == 0:
                         raise trio.BrokenResourceError("the program closed the connection")
-                    self._state.receive_data(chunk)
+                    self._state.receive_data(bytes(chunk))
                 case h11.Response() as response:
                     status = response.status_code
                 case h11.Data() as data:

@@ -10,21 +10,15 @@ from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.control import ClusterView, KafkaControl
 from jepsen_like.systems.kafka.processes import CONTROLLER
 from jepsen_like.systems.kafka_target.properties import access_to
+from jepsen_like.systems.target.system import OURS_BEGINS, name_of
 from kafka_compat.model import NO_LEADER
 from kafka_compat.protocol.apis.delete_topics import DELETE_TOPICS, DeleteTopicsRequest
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 
-TOPIC_BEGINS: Final = "quorumlog-"
-"""The names of topics that runs make in clusters of others."""
 SILENT_AFTER_S: Final = 2.0
 DELETE_VERSION: Final = 5
 DELETE_TIMEOUT_MS: Final = 10_000
 POLL_S: Final = 0.5
-
-
-def topic_of(cluster_id: str) -> str:
-    """Returns the name of the topic of a run."""
-    return f"{TOPIC_BEGINS}{cluster_id}"
 
 
 class TargetControl(KafkaControl):
@@ -34,7 +28,7 @@ class TargetControl(KafkaControl):
         assert access.target is not None
         shown = access_to(access.target)
         super().__init__(
-            access.cluster_id, direct, tls=shown.tls, login=shown.login, load_topic=topic_of(access.cluster_id)
+            access.cluster_id, direct, tls=shown.tls, login=shown.login, load_topic=name_of(access.cluster_id)
         )
         self.is_ours = False
         """True once the topic of the run can be there because of this run."""
@@ -55,10 +49,10 @@ class TargetControl(KafkaControl):
         self.is_ours = True
         await super().prepare(mode, workload, within_s=within_s)
 
-    async def clear(self) -> None:
+    async def clear(self) -> str | None:
         """Delete the topic of the run, if the run has made it."""
         if not self.is_ours:
-            return
+            return None
         request = DeleteTopicsRequest(topic_names=(self._load_topic,), timeout_ms=DELETE_TIMEOUT_MS)
         why = "no broker answers"
         with trio.move_on_after(DELETE_TIMEOUT_MS / 1e3 * 2):
@@ -69,7 +63,7 @@ class TargetControl(KafkaControl):
                     )
                     for result in answer.responses if answer is not None else ():
                         if result.error_code in (KafkaErrorCode.NONE, KafkaErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
-                            return
+                            return None
                         why = f"n{node} refused it with error {result.error_code} {result.error_message or ''}".strip()
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {self._load_topic} of this run could not be deleted: {why}")
@@ -100,7 +94,7 @@ def _names(nodes: Mapping[int, object]) -> str:
 
 async def addresses_of(control: KafkaControl) -> dict[int, Address]:
     """Returns the address of each broker of the cluster, as the brokers advertise it. Raises `NotServing`."""
-    answers = await control.metadata(TOPIC_BEGINS)
+    answers = await control.metadata(OURS_BEGINS)
     found = {broker.node_id: (broker.host, broker.port) for answer in answers.values() for broker in answer.brokers}
     if not found:
         raise NotServing("none of --bootstrap-servers answers")

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from jepsen_like.operate.access import BrokerAccess, UnusableAccess, access_of
-from jepsen_like.port.port import RunningCluster, WrongMode
+from jepsen_like.port.port import RunningCluster
+from jepsen_like.systems.target.properties import wrong_file
 from raft.net.certificates import UnusableFiles
 
 
@@ -13,7 +14,7 @@ def access_to(target: RunningCluster) -> BrokerAccess:
     try:
         return access_of(None, target.properties)
     except (UnusableAccess, UnusableFiles) as error:
-        raise WrongMode(f"--command-config: {error}") from None
+        raise wrong_file(error) from None
 
 
 def librdkafka_config(access: BrokerAccess) -> Mapping[str, Any]:

@@ -7,22 +7,22 @@ from typing import Any, ClassVar
 import attrs
 
 from jepsen_like.checker.verdict import Model
-from jepsen_like.port.answers import Answers
-from jepsen_like.port.observations import LEADER, Observation
-from jepsen_like.port.port import Access, Control, Mode, NotServing, ProcessPlan, RunningCluster, SecretSteps
+from jepsen_like.port.observations import LEADER
+from jepsen_like.port.port import Access, Control, Mode, NotServing, RunningCluster
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.kafka.control import TOPIC, KafkaControl
 from jepsen_like.systems.kafka.load import LOG_WORKLOAD, ClientLoad, load_of
 from jepsen_like.systems.kafka.states import states_of
 from jepsen_like.systems.kafka.system import KafkaAdapter
-from jepsen_like.systems.kafka_target.control import TargetControl, addresses_of, topic_of
+from jepsen_like.systems.kafka_target.control import TargetControl, addresses_of
 from jepsen_like.systems.kafka_target.mode import TargetMode
 from jepsen_like.systems.kafka_target.properties import access_to, librdkafka_config
+from jepsen_like.systems.target.system import TargetSystem, name_of, none_answers
 from jepsen_like.workload.load import LoadPlan
 from jepsen_like.workload.recorder import Recorder
 
 
-class KafkaTarget(KafkaAdapter):
+class KafkaTarget(TargetSystem, KafkaAdapter):
     """A cluster that runs already."""
 
     name: ClassVar[str] = "target-kafka"
@@ -32,26 +32,6 @@ class KafkaTarget(KafkaAdapter):
     configure = staticmethod(TargetMode.of)
     mode_of = staticmethod(TargetMode.of_test)
 
-    def command(self, plan: ProcessPlan) -> list[str]:
-        """No process of it is started here."""
-        raise AssertionError("a cluster of others starts by itself")
-
-    def observe(self, event: Mapping[str, Any]) -> Observation | None:
-        """No process of it is read here."""
-        return None
-
-    def keep_secret(self, directory: Path) -> Path | None:
-        """Its processes keep theirs."""
-        return None
-
-    def secret_steps(self) -> SecretSteps | None:
-        """See `keep_secret`."""
-        return None
-
-    def answers(self, control: Control) -> Answers | None:
-        """Nothing of ours lies before it."""
-        return None
-
     async def find_members(self, target: RunningCluster) -> Mapping[int, Address]:
         """The brokers that those at the given addresses list."""
         shown = access_to(target)
@@ -59,16 +39,9 @@ class KafkaTarget(KafkaAdapter):
         try:
             return await addresses_of(KafkaControl("", first, tls=shown.tls, login=shown.login))
         except NotServing:
-            told = [
-                f"{text_of(address)}: {why}"
-                for address in target.servers
-                if (
-                    why := await KafkaControl("", first, tls=shown.tls, login=shown.login).why_silent_at(
-                        address, within_s=5.0
-                    )
-                )
-            ]
-            raise NotServing(f"none of --bootstrap-servers answers; {'; '.join(told)}") from None
+            control = KafkaControl("", first, tls=shown.tls, login=shown.login)
+            found = {address: await control.why_silent_at(address, within_s=5.0) for address in target.servers}
+            raise none_answers({address: why for address, why in found.items() if why}) from None
 
     def control(
         self, mode: Mode, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool]
@@ -97,7 +70,7 @@ class KafkaTarget(KafkaAdapter):
         assert isinstance(mode, TargetMode)
         assert access.target is not None
         servers = ",".join(text_of(address) for address in access.target.servers)
-        load = load_of(mode, workload, recorder, servers, topic_of(access.cluster_id), plan)
+        load = load_of(mode, workload, recorder, servers, name_of(access.cluster_id), plan)
         shown = librdkafka_config(access_to(access.target))
         load.plans = tuple(attrs.evolve(each, client={**each.client, **shown}) for each in load.plans)
         return load

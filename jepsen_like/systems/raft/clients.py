@@ -15,6 +15,7 @@ from jepsen_like.systems.tls_of import certificates_in
 from jepsen_like.workload.load import Ending, Hint, LeftTheLog, NotTheLeader, TryLater
 from raft import errors
 from raft.client import Connection, Unreachable
+from raft.net.certificates import Certificates
 
 _OUTCOMES: Final[dict[type[Exception], tuple[Outcome, ErrorCode]]] = {
     errors.NotLeader: (Outcome.FAIL, ErrorCode.NOT_LEADER),
@@ -58,11 +59,12 @@ class RaftClients:
 
     errors: tuple[type[Exception], ...] = (errors.RaftError,)
 
-    def __init__(self, addresses: Mapping[int, Address], access: Access) -> None:
+    def __init__(self, addresses: Mapping[int, Address], access: Access, *, tls: Certificates | None = None) -> None:
+        """`tls` is for nodes whose files are not those of `access`."""
         self.nodes = tuple(addresses)
         self._addresses = addresses
         self._cluster_id, self._secret = access.cluster_id, secret_in(access.secret)
-        self._tls = certificates_in(access.tls)
+        self._tls = tls or certificates_in(access.tls)
 
     async def connect(self, node: int, *, within_s: float) -> Connection:
         """A new connection. Raises `RaftError`."""

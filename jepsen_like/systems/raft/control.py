@@ -12,7 +12,7 @@ from jepsen_like.port.observations import LEADER
 from jepsen_like.port.port import Access, Control, Leadership, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.raft.clients import RaftClients
-from jepsen_like.systems.raft.dump import dump_logs
+from jepsen_like.systems.raft.dump import Dump, dump_logs
 from jepsen_like.systems.raft.log_workload import LOG
 from jepsen_like.systems.reports import ask_each
 from raft.errors import ProtocolError, RaftError, RecordsTrimmed
@@ -36,12 +36,16 @@ class NodeStatus:
     last_index: int
     commit_index: int
     committed_end: int
+    silent_s: Mapping[int, float] = attrs.field(factory=dict, kw_only=True)
+    """A leader's: for how long each other node has not answered it."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> "NodeStatus":
         """From the map on the wire. Raises `KeyError` or `ValueError` if it is not one."""
         numbers = (int(fields[name]) for name in ("term", "last_index", "commit_index", "committed_end"))
-        return cls(int(fields["node"]), str(fields["role"]), *numbers)
+        status = cls(int(fields["node"]), str(fields["role"]), *numbers)
+        silent_s = {int(node): float(each["silent_s"]) for node, each in fields.get("followers", {}).items()}
+        return attrs.evolve(status, silent_s=silent_s)
 
 
 def leader_among(statuses: Iterable[NodeStatus]) -> NodeStatus | None:
@@ -54,9 +58,13 @@ class RaftControl(Control):
     """Asks the nodes of one cluster; every answer is of this moment."""
 
     def __init__(
-        self, access: Access, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
+        self,
+        access: Access,
+        direct: Mapping[int, Address],
+        can_answer: Callable[[int], bool] = lambda node: True,
+        clients: RaftClients | None = None,
     ) -> None:
-        self._clients = RaftClients(direct, access)
+        self._clients = clients or RaftClients(direct, access)
         self._direct = dict(direct)
         self._can_answer = can_answer
 
@@ -105,8 +113,12 @@ class RaftControl(Control):
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:
         """The log of every node."""
+        await self.read_logs(Dump(writer, ends[LOG]))
+
+    async def read_logs(self, dump: Dump) -> None:
+        """Read a part of the log of every node. Raises `NotServing`."""
         try:
-            await dump_logs(self._clients, ends[LOG], writer)
+            await dump_logs(self._clients, dump)
         except* RaftError as group:
             raise NotServing(f"a node did not give its log: {group.exceptions[0]}") from group
 

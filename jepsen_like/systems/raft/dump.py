@@ -2,37 +2,59 @@
 
 import time
 
+import attrs
 import trio
 
 from jepsen_like.history.files import DumpWriter
 from jepsen_like.port.port import NotServing
 from jepsen_like.systems.raft.clients import RaftClients
-from jepsen_like.workload.payload import decode_value
+from jepsen_like.systems.raft.records import ALL_OURS, RecordCodec
 from log.frame import HEADER_BYTES
 from raft.client import Connection
 from raft.errors import ProtocolError, RecordsTrimmed
-from raft.results import Records
+from raft.results import RecordBatch, Records
 
 READ_BYTES = 1024 * 1024
 READ_WITHIN_S = 30.0
 """One read takes at most this time; a log of any length may be dumped as long as it comes."""
 
 
-async def dump_logs(clients: RaftClients, end: int, writer: DumpWriter) -> None:
-    """Read what is left of offsets 0 to `end`, exclusive, from every node; call it when all have committed that much.
+@attrs.frozen
+class Dump:
+    """The part of the logs that is read: `begin` to `end`, exclusive, both between entries. The writer counts from `begin`."""
+
+    writer: DumpWriter
+    end: int
+    begin: int = 0
+    codec: RecordCodec = ALL_OURS
+
+    def begin_node(self, node: int, offset: int) -> None:
+        """Its log begins at `offset`."""
+        self.writer.begin(node, offset - self.begin)
+
+    def record(self, node: int, batch: RecordBatch) -> None:
+        """Take the records of a batch."""
+        # The checker wants each value; a damaged record gets one that no client appended.
+        values = [self.codec.decode(record)[0] for record in batch.records()]
+        offset, size = batch.base_offset - self.begin, len(batch.data) + HEADER_BYTES
+        self.writer.record(node, offset, batch.epoch, values, size=size)
+
+
+async def dump_logs(clients: RaftClients, dump: Dump) -> None:
+    """Read what is left of a part of the log from every node; call it when all have committed that much.
 
     Raises `RaftError` or `NotServing` (in a group) if a node does not give its log.
     """
     async with trio.open_nursery() as nursery:
         for node in clients.nodes:
-            nursery.start_soon(_dump, node, clients, end, writer)
-    writer.dumped_ns = time.monotonic_ns()
+            nursery.start_soon(_dump, node, clients, dump)
+    dump.writer.dumped_ns = time.monotonic_ns()
 
 
-async def _dump(node: int, clients: RaftClients, end: int, writer: DumpWriter) -> None:
+async def _dump(node: int, clients: RaftClients, dump: Dump) -> None:
     async with clients.open(node) as connection:
-        offset = 0
-        writer.begin(node, offset)
+        offset, end = dump.begin, dump.end
+        dump.begin_node(node, offset)
         while offset < end:
             try:
                 records = await _read(connection, node, offset)
@@ -41,16 +63,16 @@ async def _dump(node: int, clients: RaftClients, end: int, writer: DumpWriter) -
                 if not offset < error.start_offset <= end:
                     raise ProtocolError(f"node {node} answers a read at {offset}: {error}") from None
                 offset = error.start_offset
-                writer.begin(node, offset)
+                dump.begin_node(node, offset)
                 continue
             if not records.batches:
                 raise ProtocolError(f"node {node} has committed {end} records and shows {offset}")
             for batch in records.batches:
+                if offset >= end:
+                    break
                 if batch.base_offset != offset:
                     raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
-                # The checker wants each value; a damaged record gets one that no client appended.
-                values = [decode_value(record)[0] for record in batch.records()]
-                writer.record(node, offset, batch.epoch, values, size=len(batch.data) + HEADER_BYTES)
+                dump.record(node, batch)
                 offset += batch.span
 
 

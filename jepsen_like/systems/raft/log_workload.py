@@ -7,8 +7,9 @@ from typing import Any
 import attrs
 
 from jepsen_like.history.ops import NONE, Action
+from jepsen_like.systems.raft.records import ALL_OURS, RecordCodec
 from jepsen_like.workload.model import Nonsense, Request, Seen
-from jepsen_like.workload.payload import decode_value, encode_value, value_ids
+from jepsen_like.workload.payload import value_ids
 from raft.record_batch import pack_batch
 from raft.results import Appended, RecordBatch, Records, Tail
 
@@ -32,10 +33,15 @@ TAIL = Request(Action.TAIL, lambda connection: connection.tail())
 
 @attrs.define
 class LogWorkload:
-    """One log, object 0 of the history; records of `record_bytes`. `expires`: records may leave it, oldest first."""
+    """One log, object 0 of the history; records of `record_bytes`. `expires`: records may leave it, oldest first.
+
+    The history begins at `begin` of the log, and counts from there.
+    """
 
     record_bytes: int = 100
     expires: bool = False
+    begin: int = 0
+    codec: RecordCodec = ALL_OURS
     name: str = "log"
     _ids: Iterator[int] = attrs.field(factory=value_ids)
     _end: int = 0
@@ -65,7 +71,7 @@ class LogWorkload:
         """The end, and the newest records with one beyond."""
         first = max(self._start, self._end - LAST_READS)
         self._claimed = 0
-        return [TAIL, *(_read(offset, anywhere=False) for offset in range(first, self._end + 1)), TAIL]
+        return [TAIL, *(self._read(offset, anywhere=False) for offset in range(first, self._end + 1)), TAIL]
 
     def claimed_ends(self) -> Mapping[int, int]:
         """Of the one log."""
@@ -73,6 +79,7 @@ class LogWorkload:
 
     def on_trimmed(self, request: Request, start_offset: int) -> None:
         """Reads go on behind it."""
+        start_offset -= self.begin
         if not self.expires or request.f is not Action.READ or start_offset <= request.offset:
             raise Nonsense(f"{request.f.name} at {request.offset} was answered by a log that begins at {start_offset}")
         self._start = max(self._start, start_offset)
@@ -81,18 +88,26 @@ class LogWorkload:
         """Offsets and values."""
         match answer:
             case Appended(base_offset, count, epoch) if request.f is Action.APPEND and count == len(request.values):
-                self._end = max(self._end, base_offset + count)
-                return Seen(request.values, base_offset, epoch=epoch)
+                if base_offset < self.begin:
+                    raise Nonsense(f"an append landed at {base_offset} of a log that had reached {self.begin}")
+                offset = base_offset - self.begin
+                self._end = max(self._end, offset + count)
+                return Seen(request.values, offset, epoch=epoch)
             case Records(committed_end, batches) if request.f is Action.READ:
-                self._claim(committed_end)
+                self._claim(self._within(committed_end))
                 if not batches:
                     return Seen((NONE,), request.offset)
-                return _values_read(request.offset, batches[0])
+                return self._values_read(request.offset, batches[0])
             case Tail(committed_end, epoch) if request.f is Action.TAIL:
-                self._claim(committed_end)
-                return Seen((NONE,), committed_end, epoch=epoch)
+                end = self._within(committed_end)
+                self._claim(end)
+                return Seen((NONE,), end, epoch=epoch)
             case _:
                 raise Nonsense(f"{type(answer).__name__} does not answer {request.f.name}")
+
+    def _within(self, end: int) -> int:
+        """Returns an end of the log as the history counts: a log that ends before its begin has nothing of it."""
+        return max(0, end - self.begin)
 
     def _claim(self, committed_end: int) -> None:
         self._end = max(self._end, committed_end)
@@ -100,32 +115,31 @@ class LogWorkload:
 
     def _append(self, count: int) -> Request:
         values = [next(self._ids) for _ in range(count)]
-        batch = pack_batch([encode_value(value, self.record_bytes) for value in values])
+        batch = pack_batch([self.codec.encode(value, self.record_bytes) for value in values])
         return Request(Action.APPEND, lambda connection: connection.append_batch(batch), a=values[0], values=values)
 
     def _read_somewhere(self, rng: random.Random) -> Request:
         draw = rng.random()
         if draw < AT_END_PART or not self._end:
-            return _read(self._end + rng.randint(0, 1), anywhere=False)
+            return self._read(self._end + rng.randint(0, 1), anywhere=False)
         if draw < AT_END_PART + RECENT_PART:
             offset = max(0, self._end - 1 - rng.randrange(RECENT_RECORDS))
         else:
             first = self._start if self._start < self._end and rng.random() > LEFT_PART else 0
             offset = rng.randrange(first, self._end)
-        return _read(offset, anywhere=True)
+        return self._read(offset, anywhere=True)
 
+    def _read(self, offset: int, *, anywhere: bool) -> Request:
+        place = self.begin + offset
+        return Request(
+            Action.READ, lambda connection: connection.read(place, READ_BYTES_MAX), offset=offset, anywhere=anywhere
+        )
 
-def _read(offset: int, *, anywhere: bool) -> Request:
-    return Request(
-        Action.READ, lambda connection: connection.read(offset, READ_BYTES_MAX), offset=offset, anywhere=anywhere
-    )
-
-
-def _values_read(offset: int, batch: RecordBatch) -> Seen:
-    skipped = offset - batch.base_offset
-    if not 0 <= skipped < batch.span:
-        raise Nonsense(f"a read at {offset} was answered from {batch.base_offset} on, {batch.span} records")
-    decoded = [decode_value(record) for record in batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]]
-    return Seen(
-        [value for value, _ in decoded], offset, epoch=batch.epoch, is_whole=all(is_whole for _, is_whole in decoded)
-    )
+    def _values_read(self, offset: int, batch: RecordBatch) -> Seen:
+        place = self.begin + offset
+        skipped = place - batch.base_offset
+        if not 0 <= skipped < batch.span:
+            raise Nonsense(f"a read at {place} was answered from {batch.base_offset} on, {batch.span} records")
+        decoded = [self.codec.decode(record) for record in batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]]
+        is_whole = all(is_whole for _, is_whole in decoded)
+        return Seen([value for value, _ in decoded], offset, epoch=batch.epoch, is_whole=is_whole)

@@ -56,7 +56,11 @@ class Pulled:
 
 
 class BrokerConnection(RemotingConnection):
-    """The requests of operations."""
+    """The requests of operations on one topic."""
+
+    topic: str = TOPIC
+    group: str = PRODUCER
+    """The name of who sends and who pulls."""
 
     async def send(self, queue: int, body: bytes) -> MessageStored:
         """Send one message to a queue.
@@ -65,8 +69,8 @@ class BrokerConnection(RemotingConnection):
         less than its mode promises (10, 11, 12) is no acknowledgement, and its outcome is unknown.
         """
         header = SendMessageRequestHeader(
-            producer_group=PRODUCER,
-            topic=TOPIC,
+            producer_group=self.group,
+            topic=self.topic,
             queue_id=queue,
             sys_flag=0,
             born_timestamp=time.time_ns() // 1_000_000,
@@ -83,8 +87,8 @@ class BrokerConnection(RemotingConnection):
     async def pull(self, queue: int, offset: int, messages_max: int) -> Pulled:
         """Returns a queue's messages from an offset on, without a wait. Raises `BrokerRefused` and `NoBrokerAnswer`."""
         header = PullMessageRequestHeader(
-            consumer_group=PRODUCER,
-            topic=TOPIC,
+            consumer_group=self.group,
+            topic=self.topic,
             queue_id=queue,
             queue_offset=offset,
             max_msg_nums=messages_max,
@@ -117,7 +121,7 @@ class BrokerConnection(RemotingConnection):
 
     async def end_of(self, queue: int) -> int:
         """Returns the end of a queue. Raises `BrokerRefused` and `NoBrokerAnswer`."""
-        header = QueueRequestHeader(topic=TOPIC, queue_id=queue)
+        header = QueueRequestHeader(topic=self.topic, queue_id=queue)
         answer = await self.require(RequestCode.GET_MAX_OFFSET, header)
         try:
             return OffsetResponseHeader.read(answer.ext).offset

@@ -80,9 +80,9 @@ class RemotingConnection:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, address: Address, *, within_s: float) -> AsyncIterator[Self]:
+    async def open(cls, address: Address, *, within_s: float, access: BrokerAccess = OPEN) -> AsyncIterator[Self]:
         """A connection that is closed afterwards. Raises `NoConnection`."""
-        connection = await cls.connect(address, within_s=within_s)
+        connection = await cls.connect(address, within_s=within_s, access=access)
         try:
             yield connection
         finally:

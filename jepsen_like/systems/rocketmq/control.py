@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -65,6 +66,9 @@ class BrokerStatus:
 class RocketControl(Control):
     """Asks the brokers of one cluster; every answer is of this moment."""
 
+    topic: str = TOPIC
+    """That of the load."""
+
     def __init__(
         self, mode: RocketMode, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True
     ) -> None:
@@ -79,9 +83,13 @@ class RocketControl(Control):
     ) -> T:
         """One question on a connection of its own. Raises what it raises, and `NoBrokerAnswer` if it takes too long."""
         with trio.move_on_after(within_s):
-            async with BrokerConnection.open(address, within_s=within_s) as connection:
+            async with self._open(address, within_s) as connection:
                 return await ask(connection)
         raise NoBrokerAnswer(f"no answer within {within_s:g} s")
+
+    def _open(self, address: Address, within_s: float) -> AbstractAsyncContextManager[BrokerConnection]:
+        """A connection for the time of a block. Entering it raises `NoConnection`."""
+        return BrokerConnection.open(address, within_s=within_s)
 
     # ---------------------------------------------------------------- what they are
 
@@ -208,7 +216,7 @@ class RocketControl(Control):
         writer.dumped_ns = time.monotonic_ns()
 
     async def _dump_node(self, node: int, ends: Mapping[int, int], writer: DumpWriter) -> None:
-        async with BrokerConnection.open(self._direct[node], within_s=ANSWERS_WITHIN_S) as connection:
+        async with self._open(self._direct[node], ANSWERS_WITHIN_S) as connection:
             try:
                 for queue, obj in enumerate(self._objects(node)):
                     offset, end = 0, ends[obj]
@@ -241,7 +249,7 @@ class RocketControl(Control):
         """Returns True if every queue of a broker was pulled to its end."""
         try:
             ends = await self._ends(node)
-            async with BrokerConnection.open(self._direct[node], within_s=ANSWERS_WITHIN_S) as connection:
+            async with self._open(self._direct[node], ANSWERS_WITHIN_S) as connection:
                 for queue, obj in enumerate(self._objects(node)):
                     offset = 0
                     while offset < ends[obj]:
@@ -273,28 +281,42 @@ class RocketControl(Control):
                 if is_whole and is_followed:
                     try:
                         for master in masters.values():
-                            await self._on(self._direct[master.node], lambda one: _create(one, self._mode.queues))
+                            await self._on(self._direct[master.node], self._create)
                         break
                     except _NO_ANSWER as error:
                         why = str(error)
                 await trio.sleep(POLL_S)
             while True:
                 try:
-                    if await self._on(
-                        self._direct[max(self._direct)], lambda one: self._find_queues(one, mode, workload)
-                    ):
+                    if await self._on(self._name_server(), lambda one: self._find_queues(one, mode, workload)):
                         return
                 except _NO_ANSWER as error:
                     why = str(error)
                 await trio.sleep(POLL_S)
-        raise NotServing(f"the topic {TOPIC} was not ready within {within_s:g} s: {why}")
+        raise NotServing(f"the topic {self.topic} was not ready within {within_s:g} s: {why}")
+
+    def _name_server(self) -> Address:
+        """Returns the address of one."""
+        return self._direct[max(self._direct)]
+
+    async def _create(self, connection: BrokerConnection) -> None:
+        """Make the topic on a master."""
+        header = CreateTopicRequestHeader(
+            topic=self.topic,
+            default_topic="TBW102",
+            read_queue_nums=self._mode.queues,
+            write_queue_nums=self._mode.queues,
+            perm=READ_AND_WRITE,
+            topic_filter_type="SINGLE_TAG",
+        )
+        await connection.require(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def _find_queues(self, names: BrokerConnection, mode: RocketMode, workload: str) -> bool:
         """Returns True if clients find the queues; the name server pins them where keys stay with their queues."""
         if workload == ORDER_WORKLOAD and mode.is_pinned:
-            pins = PutKvConfigRequestHeader(namespace=PINS, key=TOPIC, value=pins_of(mode))
+            pins = PutKvConfigRequestHeader(namespace=PINS, key=self.topic, value=pins_of(mode))
             await names.ask(Command(RequestCode.PUT_KV_CONFIG, ext=pins.ext()))
-        header = GetRouteInfoRequestHeader(topic=TOPIC)
+        header = GetRouteInfoRequestHeader(topic=self.topic)
         answer = await names.ask(Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=header.ext()))
         if answer.code != ResponseCode.SUCCESS:
             return False
@@ -315,15 +337,3 @@ class RocketControl(Control):
 def pins_of(mode: RocketMode) -> str:
     """The queues of an ordered topic as a name server keeps them."""
     return ";".join(f"{scope}:{mode.queues}" for scope in mode.division.scopes)
-
-
-async def _create(connection: BrokerConnection, queues: int) -> None:
-    header = CreateTopicRequestHeader(
-        topic=TOPIC,
-        default_topic="TBW102",
-        read_queue_nums=queues,
-        write_queue_nums=queues,
-        perm=READ_AND_WRITE,
-        topic_filter_type="SINGLE_TAG",
-    )
-    await connection.require(RequestCode.UPDATE_AND_CREATE_TOPIC, header)

@@ -8,6 +8,7 @@ from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.nemesis.hooks import Hook
 from jepsen_like.port.port import RunningCluster
+from jepsen_like.port.registry import TARGET_BEGINS, TARGETS
 from jepsen_like.run.target import TargetPlan, pair_hooks
 
 KILL = ("--fault-command", "kill=kill {node}", "--undo-command", "kill=start {node}")
@@ -33,11 +34,17 @@ def test_a_half_of_the_options_is_refused(words: list[str], hint: str, capsys: p
     assert any(part in told for part in hint.split("|"))
 
 
-def test_a_cluster_that_does_not_answer_is_told_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_cluster_that_does_not_answer_is_told_before_anything_else(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with ReservedPorts(1) as reserved:
-        words = ["--target", "kafka", "--bootstrap-servers", f"127.0.0.1:{reserved.ports[0]}", "--quick"]
+        address = f"127.0.0.1:{reserved.ports[0]}"
+        words = ["--target", name.removeprefix(TARGET_BEGINS), "--bootstrap-servers", address, "--quick"]
         assert execute(["run", *words]) == ExitStatus.ENVIRONMENT
-    assert "none of --bootstrap-servers answers" in capsys.readouterr().err
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 1
+    assert f"none of --bootstrap-servers answers; {address}: " in told[0]
 
 
 def test_the_words_of_a_plan_make_it_again_and_its_record_holds_no_password() -> None:

@@ -1,81 +1,32 @@
-"""Three brokers that were started by hand, as an owner would: with scripts that start, kill and stop each of them.
+"""Three brokers of Kafka that were started by hand."""
 
-`quorumlog run --target kafka` knows nothing of them but an address, and these scripts as commands.
-"""
-
-import contextlib
-import os
-import shlex
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import attrs
 
 from jepsen_like.bench.kafka.apache import APACHE_PORTS, BROKERS, apache_brokers
 from jepsen_like.bench.kafka.cluster import KafkaCluster, addresses
 from jepsen_like.bench.kafka.own import own_brokers
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
+from tests.jepsen_like.systems.target.by_hand import HandCluster, run_by_hand
 
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import Authority
 
-START = """#!/bin/sh
-cd {home} && {{ setsid {command} >> output.log 2>&1 < /dev/null & echo $! > pid; }}
-"""
-
-
-@attrs.frozen
-class HandCluster:
-    """The brokers, by their directory and the addresses of their clients."""
-
-    directory: Path
-    servers: str
-
-    def pid_file(self) -> str:
-        """The file with a broker's process id, as a command of a hook names it."""
-        return f"{self.directory}/broker-{{node}}/pid"
-
-    def hooks(self) -> list[str]:
-        """The options of two faults."""
-        pid = f"$(cat {self.pid_file()})"
-        commands = {
-            "--fault-command": (f"kill=kill -9 {pid}", f"pause=kill -STOP {pid}"),
-            "--undo-command": (f"kill=sh {self.directory}/broker-{{node}}/start", f"pause=kill -CONT {pid}"),
-        }
-        return [word for option, given in commands.items() for one in given for word in (option, one)]
-
-    def pids(self) -> list[int]:
-        """The processes that were started last."""
-        return [int(path.read_text()) for path in sorted(self.directory.glob("broker-*/pid"))]
-
-
-def start(directory: Path, servers: str, commands: Sequence[Sequence[str]]) -> HandCluster:
-    """Write the scripts, and start all brokers."""
-    for number, command in enumerate(commands, 1):
-        home = directory / f"broker-{number}"
-        home.mkdir(parents=True, exist_ok=True)
-        script = home / "start"
-        script.write_text(START.format(home=home, command=shlex.join(command)))
-        subprocess.run(["sh", str(script)], check=True)
-    return HandCluster(directory, servers)
+KIND = "broker"
 
 
 @contextmanager
-def running(cluster: HandCluster, servers: str) -> Iterator[KafkaCluster]:
-    """Wait until the cluster serves at these addresses; in the end kill what runs of it."""
-    try:
-        client = KafkaCluster(servers)
+def serving(
+    directory: Path, servers: str, plain: str, commands: Sequence[Sequence[str]]
+) -> Iterator[tuple[HandCluster, KafkaCluster]]:
+    """Brokers that serve; `servers` is where the run finds them, `plain` where their owner does."""
+    with run_by_hand(directory, servers, commands, KIND) as cluster:
+        client = KafkaCluster(plain)
         client.await_brokers()
-        yield client
-    finally:
-        for pid in cluster.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        yield cluster, client
 
 
 SECURE = """
@@ -113,9 +64,8 @@ def apache_by_hand(
             [*java, str(directory / f"broker-{number}" / "server.properties")] for number in range(1, BROKERS + 1)
         ]
         servers = plain if authority is None else addresses(reserved.ports[APACHE_PORTS:])
-        cluster = start(directory, servers, commands)
-        with running(cluster, plain) as client:
-            yield cluster, client
+        with serving(directory, servers, plain, commands) as both:
+            yield both
 
 
 def secure_listeners(directory: Path, ports: Sequence[int], authority: "Authority") -> None:
@@ -145,6 +95,6 @@ def ours_by_hand(directory: Path, settings: Mapping[str, str]) -> Iterator[tuple
     """Three brokers of ours."""
     with ReservedPorts(BROKERS) as reserved:
         commands = [broker.command for broker in own_brokers(directory, reserved.ports, settings)]
-        cluster = start(directory, addresses(reserved.ports), commands)
-        with running(cluster, cluster.servers) as client:
-            yield cluster, client
+        servers = addresses(reserved.ports)
+        with serving(directory, servers, servers, commands) as both:
+            yield both

@@ -5,7 +5,8 @@ import pytest
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.port.port import Access, NotServing, RunningCluster
 from jepsen_like.systems.kafka_target import control as module
-from jepsen_like.systems.kafka_target.control import TargetControl, topic_of
+from jepsen_like.systems.kafka_target.control import TargetControl
+from jepsen_like.systems.target.system import name_of
 
 
 async def test_a_topic_is_deleted_only_by_the_run_that_made_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -15,6 +16,6 @@ async def test_a_topic_is_deleted_only_by_the_run_that_made_it(monkeypatch: pyte
         control = TargetControl(Access("run-1", target=RunningCluster(servers=(address,))), {1: address})
         await control.clear()  # asks nothing
         control.is_ours = True
-        with pytest.raises(NotServing, match=topic_of("run-1")):
+        with pytest.raises(NotServing, match=name_of("run-1")):
             await control.clear()
         assert "silent at" in (await control.absence(1) or "")

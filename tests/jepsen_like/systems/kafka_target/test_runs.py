@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
@@ -14,13 +14,7 @@ from confluent_kafka import KafkaException, TopicPartition
 from jepsen_like.bench.kafka.cluster import KafkaCluster
 from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.systems.archives.catalogue import APACHE_KAFKA
-from tests.jepsen_like.systems.kafka_target.by_hand import (
-    PASSWORD,
-    HandCluster,
-    apache_by_hand,
-    client_properties,
-    ours_by_hand,
-)
+from tests.jepsen_like.systems.kafka_target.by_hand import PASSWORD, apache_by_hand, client_properties, ours_by_hand
 
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import Authority
@@ -28,13 +22,6 @@ if TYPE_CHECKING:
 QUICK_SESSIONS = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400"}
 OTHER = "another-owners"
 needs_apache = pytest.mark.skipif(bool(APACHE_KAFKA.missing()), reason=f"needs: {APACHE_KAFKA.missing()}")
-
-
-def run(cluster: HandCluster, out: Path, *words: str, hooked: bool = True) -> tuple[int, dict[str, Any]]:
-    """The status and the results of a run."""
-    options = ["--target", "kafka", "--bootstrap-servers", cluster.servers, "--quick", "--out", str(out)]
-    status = execute(["run", *options, *(cluster.hooks() if hooked else []), *words])
-    return status, json.loads((out / "latest" / "results.json").read_text())
 
 
 def topics(client: KafkaCluster) -> set[str]:
@@ -68,7 +55,7 @@ def test_a_running_cluster_is_judged_and_left_as_it_was(tmp_path: Path) -> None:
     with ours_by_hand(tmp_path / "brokers", QUICK_SESSIONS) as (cluster, client):
         client.create(OTHER)
         words = ["--duration", "4", "--nemesis", "pause", "--set", "min.insync.replicas=2", "--seed", "5"]
-        status, results = run(cluster, tmp_path / "runs", *words)
+        status, results = cluster.run("kafka", tmp_path / "runs", *words)
         assert status == ExitStatus.VALID
         assert results["acked"] > 100
         (fault,) = map(json.loads, (tmp_path / "runs/latest/nemesis.jsonl").read_text().splitlines()[:-1])
@@ -76,7 +63,7 @@ def test_a_running_cluster_is_judged_and_left_as_it_was(tmp_path: Path) -> None:
         assert fault["healed"] == {str(fault["leader"]): "takes part"}
 
         planted = truncate_behind(client, lambda end: end > 20)
-        status, results = run(cluster, tmp_path / "runs", "--duration", "2", hooked=False)
+        status, results = cluster.run("kafka", tmp_path / "runs", "--duration", "2", hooked=False)
         planted.join()
         assert status == ExitStatus.VIOLATION
         assert results["lost_acked"] > 20
@@ -93,7 +80,7 @@ def test_apache_kafka_started_by_hand(tmp_path: Path, is_planted: bool) -> None:
         if is_planted:
             truncate_behind(client, lambda end: end > 100)
         words = ["--duration", "20", "--set", "min.insync.replicas=2", "--seed", "1"]
-        status, results = run(cluster, tmp_path / "runs", *words)
+        status, results = cluster.run("kafka", tmp_path / "runs", *words)
         assert topics(client) == {OTHER}
     assert status == (ExitStatus.VIOLATION if is_planted else ExitStatus.VALID)
     assert (results["lost_acked"] > 300) is is_planted
@@ -108,7 +95,7 @@ def test_a_user_logs_in_over_tls_to_apache_kafka(tmp_path: Path, authority: "Aut
     with apache_by_hand(tmp_path / "brokers", {}, authority) as (cluster, _):
         config.write_text(client_properties(authority))
         words = ["--command-config", str(config), "--nemesis", "pause", "--duration", "10", "--seed", "1"]
-        status, results = run(cluster, tmp_path / "runs", *words, "--set", "min.insync.replicas=2")
+        status, results = cluster.run("kafka", tmp_path / "runs", *words, "--set", "min.insync.replicas=2")
         assert status == ExitStatus.VALID
         assert results["acked"] > 300
         config.write_text(client_properties(authority).replace(PASSWORD, "another's"))

@@ -22,7 +22,7 @@ from tests.jepsen_like.fake_node import Answer, fake_node, is_silent, leads
 async def dump_node(answer: Answer, end: int, directory: Path) -> None:
     async with fake_node(answer) as node:
         with DumpWriter(directory) as writer:
-            await dump.dump_logs(RaftClients({3: node.address}, Access("x")), end, writer)
+            await dump.dump_logs(RaftClients({3: node.address}, Access("x")), dump.Dump(writer, end))
 
 
 async def test_a_node_that_does_not_answer_is_named_with_where_it_stopped_and_how_long_it_had(

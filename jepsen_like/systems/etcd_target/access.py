@@ -1,0 +1,81 @@
+"""The way to the members of an etcd cluster that others run: TLS and a user, named as etcdctl names its options."""
+
+from typing import Any, Final, Self
+
+import attrs
+import trio
+
+from jepsen_like.port.port import RunningCluster
+from jepsen_like.port.wires import Address
+from jepsen_like.systems.foreign.json_client import ErrorAnswered, JsonConnection, Unreadable
+from jepsen_like.systems.target.properties import certificates_of, properties_of, switch_in, wrong_file
+from raft.net.certificates import Certificates, TlsFiles
+
+FILES: Final = ("cacert", "cert", "key")
+INSECURE: Final = "insecure-skip-tls-verify"
+KNOWN: Final = (*FILES, INSECURE, "tls", "user", "password")
+AUTHENTICATE: Final = "/v3/auth/authenticate"
+UNAUTHENTICATED: Final = 401
+
+
+class EtcdConnection(JsonConnection):
+    """A connection whose token is asked for when it begins."""
+
+    async def ask(self, path: str, body: Any) -> Any:
+        """See `JsonConnection`. A refused token ends the connection, so that the next one gets another."""
+        try:
+            return await super().ask(path, body)
+        except ErrorAnswered as error:
+            if error.status == UNAUTHENTICATED:
+                self.close()
+            raise
+
+
+@attrs.frozen
+class EtcdAccess:
+    """The beginning of each connection to a member."""
+
+    tls: Certificates | None = None
+    user: str = ""
+    password: str = attrs.field(default="", repr=False)
+
+    @classmethod
+    def of(cls, target: RunningCluster) -> Self:
+        """Returns what the file of a target gives. Raises `WrongMode`."""
+        given = properties_of(target, KNOWN)
+        user, colon, password = given.get("user", "").partition(":")
+        if "password" in given:
+            if colon:
+                raise wrong_file("the password is given twice")
+            password = given["password"]
+        if bool(user) is not bool(password):
+            raise wrong_file("user and password go together: user=NAME:PASSWORD, or one line each")
+        insecure = switch_in(given, INSECURE)
+        files = TlsFiles(
+            certificate=given.get("cert"),
+            key=given.get("key"),
+            authority=given.get("cacert"),
+            checks_authority=not insecure,
+        )
+        speaks_tls = switch_in(given, "tls") or insecure or any(name in given for name in FILES)
+        return cls(certificates_of(files) if speaks_tls else None, user, password)
+
+    async def connect(self, address: Address, *, within_s: float) -> EtcdConnection:
+        """Returns a connection that is logged in. Raises `ErrorAnswered`, or one of `UNREACHABLE`."""
+        with trio.fail_after(within_s):
+            connection = await EtcdConnection.connect(address, within_s=within_s, tls=self.tls)
+            try:
+                await self.log_in(connection)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    async def log_in(self, connection: JsonConnection) -> None:
+        """Let a connection show a new token, which counts with every member until it restarts. Raises like `connect`."""
+        if not self.user:
+            return
+        answer = await connection.ask(AUTHENTICATE, {"name": self.user, "password": self.password})
+        if not isinstance(answer, dict) or not isinstance(token := answer.get("token"), str):
+            raise Unreadable("a login was answered without a token")
+        connection.authorization = token

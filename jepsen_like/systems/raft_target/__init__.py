@@ -1,0 +1,1 @@
+"""A raft group that others run."""

@@ -1,0 +1,1 @@
+"""The part that adapters of clusters of others share."""

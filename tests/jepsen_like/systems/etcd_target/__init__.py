@@ -1,0 +1,1 @@
+"""An etcd cluster that others run."""

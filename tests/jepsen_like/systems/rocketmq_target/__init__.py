@@ -1,0 +1,1 @@
+"""A RocketMQ cluster that others run."""

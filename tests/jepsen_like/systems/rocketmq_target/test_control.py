@@ -1,0 +1,88 @@
+"""A run finds the brokers by their name servers, and removes the topic that it has made, and no other one."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from jepsen_like.cluster.ports import ReservedPorts
+from jepsen_like.port.port import Access, NotServing, RunningCluster
+from jepsen_like.port.wires import Address
+from jepsen_like.systems.rocketmq_target import control as module
+from jepsen_like.systems.rocketmq_target.control import RocketTargetControl
+from jepsen_like.systems.rocketmq_target.mode import RocketTargetMode
+from rocketmq_compat.remoting.bodies import BrokerData, ClusterInfo
+from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
+from rocketmq_compat.remoting.frame import Command
+from rocketmq_compat.remoting.headers.fields import ExtHeader
+
+NAMES: Address = ("names", 9876)
+BROKERS = {1: ("a", 1), 2: ("a", 2), 3: ("b", 1)}
+
+
+class NamedControl(RocketTargetControl):
+    """Its name servers answer as told here, and its brokers are out of reach."""
+
+    def __init__(self, groups: Mapping[str, Mapping[int, str]], *, knows_topic: bool = False, pairs: int = 1) -> None:
+        mode = RocketTargetMode.of([f"pairs={pairs}"], "async-slave").on(pairs * 2)
+        super().__init__(mode, Access("run-1", target=RunningCluster(servers=(NAMES,))), BROKERS)
+        self._listed = groups
+        self._route = ResponseCode.SUCCESS if knows_topic else ResponseCode.TOPIC_NOT_EXIST
+        self.asked: list[int] = []
+
+    async def ask_names(self, code: RequestCode, header: ExtHeader | None = None) -> Command:
+        self.asked.append(code)
+        if code is RequestCode.GET_BROKER_CLUSTER_INFO:
+            table = {
+                name: BrokerData(cluster="c", broker_name=name, broker_addrs=addrs)
+                for name, addrs in self._listed.items()
+            }
+            return Command(ResponseCode.SUCCESS, body=ClusterInfo(broker_addr_table=table).encode())
+        return Command(self._route)
+
+
+PAIR = {"broker-a": {0: "a:2", 1: "a:1"}}
+
+
+async def test_brokers_stand_in_the_order_of_names_and_addresses() -> None:
+    control = NamedControl({"z": {0: "c:1"}, "b": {0: "b:10911", 1: "a:10911"}})
+    assert await control.groups_found() == [[("a", 10911), ("b", 10911)], [("c", 1)]]
+
+
+async def test_a_topic_that_is_there_already_stays() -> None:
+    control = NamedControl(PAIR, knows_topic=True)
+    with pytest.raises(NotServing, match="quorumlog-run-1 is there already"):
+        await control.prepare(control._mode, "log", within_s=1)
+    control.asked.clear()
+    await control.clear()
+    assert control.asked == []
+
+
+async def test_groups_that_were_not_told_of_are_named() -> None:
+    control = NamedControl({**PAIR, "broker-b": {0: "b:1"}})
+    with pytest.raises(NotServing, match="in 2 groups, with 2, 1 of them: give --set pairs=2"):
+        await control.prepare(control._mode, "log", within_s=1)
+    assert not control.is_ours
+
+
+async def test_a_topic_that_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CLEAR_WITHIN_S", 0.05)
+    with ReservedPorts(1) as reserved:
+        address = ("127.0.0.1", reserved.ports[0])
+        access = Access("run-1", target=RunningCluster(servers=(address,)))
+        control = RocketTargetControl(RocketTargetMode.of([], "async-slave").on(1), access, {1: address})
+        control.is_ours = True
+        with pytest.raises(NotServing, match="topic quorumlog-run-1 of this run could not be deleted"):
+            await control.clear()
+        assert "silent at" in (await control.absence(1) or "")
+        with pytest.raises(NotServing, match=f"none of --bootstrap-servers answers; 127.0.0.1:{address[1]}: "):
+            await control.groups_found()
+
+
+async def test_a_broker_that_no_name_server_lists_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answers(*arguments: object, **options: object) -> None:
+        return None
+
+    monkeypatch.setattr(RocketTargetControl, "why_silent_at", answers)
+    control = NamedControl(PAIR)
+    assert await control.absence(1) is None
+    assert await control.absence(3) == "it answers at b:1, and the name servers list it no longer"

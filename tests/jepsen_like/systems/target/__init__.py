@@ -1,0 +1,1 @@
+"""Clusters that others run."""
