@@ -2,8 +2,8 @@
 # Everything is installed into .venv, made by a bare python3 with venv and pip; no Java and no root are needed.
 
 PYTHON ?= python3
-# One more than there are cores: some tests wait, and others would leave a core idle meanwhile.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Two more than there are cores: a third of the time of the tests is spent waiting, and the cores would be idle meanwhile.
+WORKERS ?= $(shell expr $$(nproc) + 2)
 BIN := .venv/bin
 # Named, because to collect the others takes each worker some ten seconds.
 LONG_FILES := tests/house/test_documents.py tests/jepsen_like/run/test_command.py

@@ -33,11 +33,15 @@ hypothesis.settings.load_profile("house")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let what needs a JVM come first, since it takes longest, and of that first what has an application of its own.
+    """Mark what needs a JVM, and let it come first, since it takes longest, and of that first what has an application of its own.
 
     No process can have two at once, and the one that the others share lasts until the end.
     """
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: 2 - (item.get_closest_marker("spark") is not None) - (item.path == SPARK_CLUSTER))
 
 

@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Callable
+from typing import Final
 
 from log.memory_disk import MemoryDisk, PowerLoss
+from tests.examples import TIMES
 
 Fate = Callable[[MemoryDisk, int], MemoryDisk]
 """Takes a disk and a seed; returns another disk."""
@@ -25,3 +27,13 @@ def lose_unsynced(disk: MemoryDisk, seed: int) -> MemoryDisk:
 
 
 FATES: list[Fate] = [kill, cut_power, lose_unsynced]
+TURNS: Final = len(FATES) if TIMES == 1 else 1
+"""Of so many calls to the disk the tests of one fate fail one."""
+
+
+def calls_before(fate: Fate) -> range:
+    """Returns which calls to the disk to fail before this fate: in the campaign all of them.
+
+    The quick tests of all fates together fail each call once, since each fate takes its turn.
+    """
+    return range(1 + FATES.index(fate) % TURNS, 1_000, TURNS)

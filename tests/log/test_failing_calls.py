@@ -8,7 +8,7 @@ from log.errors import StorageFailed
 from log.index import LogTail
 from log.memory_disk import MemoryDisk
 from log.segmented_log import SegmentedLog
-from tests.crashes import FATES, Fate, cut_power, kill, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, cut_power, kill, lose_unsynced
 from tests.log.frames import frames, memory_disk, open_log
 from tests.log.model import Model, moment_of, trim_both
 
@@ -86,7 +86,7 @@ def test_whichever_call_fails_what_was_flushed_survives(fate: Fate, lives: int) 
     """The failure hits the last of `lives`, so with two of them recovery too."""
     failures = 0
     disk, model = memory_disk(), Model()
-    for n in range(1, 1_000):
+    for n in calls_before(fate):
         disk, model = memory_disk(n), Model()
         for _ in range(lives - 1):
             Run(disk, model).live()
@@ -101,7 +101,7 @@ def test_whichever_call_fails_what_was_flushed_survives(fate: Fate, lives: int) 
         model.accept_survivor(moment_of(open_log(fate(disk, n))))
         if run.log is not None:
             run.log.close()
-    assert failures > 40
+    assert failures > 40 // TURNS
     assert moment_of(open_log(lose_unsynced(disk, 0))) == model.now
 
 

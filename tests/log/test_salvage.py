@@ -15,7 +15,7 @@ from log.mark import Mark, MarkFile
 from log.memory_disk import MemoryDisk
 from log.salvage import Floor
 from log.segmented_log import RESERVE_SLACK_BYTES, SegmentedLog
-from tests.crashes import FATES, Fate, kill, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, kill, lose_unsynced
 from tests.examples import examples
 from tests.log.frames import (
     DIRECTORY,
@@ -420,7 +420,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
     expected = repair(kill(disk))
     assert expected.recovery.repaired is not None
     failures = 0
-    for n in range(1, 1_000):
+    for n in calls_before(fate):
         trial = kill(disk, n)
         trial.fail_call(n)
         try:
@@ -437,7 +437,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
             trial.fail_call(1_000_000)
             assert (content(log), log.state) == (content(expected), expected.state)
             break
-    assert failures > 25
+    assert failures > 25 // TURNS
 
 
 @settings(max_examples=examples(150), deadline=None)
@@ -605,7 +605,7 @@ def test_a_plan_that_a_kill_left_without_a_sync_does_not_outlive_its_work() -> N
         repair(planned)
     failures = 0
     for n in range(1, 1_000):
-        for seed in range(6):
+        for seed in range(n % TURNS, 6, TURNS):
             trial = kill(planned, seed)
             trial.fail_call(n)
             try:
@@ -615,7 +615,7 @@ def test_a_plan_that_a_kill_left_without_a_sync_does_not_outlive_its_work() -> N
                 log = repair(trial.after_crash(random.Random(seed)))
                 assert (content(log), log.state) == (content(expected), expected.state), (n, seed)
             else:
-                assert failures > 100
+                assert failures > 100 // TURNS
                 return
 
 

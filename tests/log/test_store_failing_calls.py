@@ -10,10 +10,11 @@ from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
 from log.store import LogStore
 from log.store_log import StoreLog
-from tests.crashes import FATES, Fate, cut_power, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, cut_power, lose_unsynced
+from tests.examples import TIMES
 from tests.log.store_model import DIRECTORY, Moment, batch, entry, memory_disk, moment_of, offsets, open_store
 
-TRIES = 8
+TRIES = 8 if TIMES > 1 else 3
 """Power cuts at the same moment, which take different things."""
 
 
@@ -44,7 +45,7 @@ def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], 
     after = moment_of(log)
     assert before != after
     seen: list[Moment] = []
-    for n in range(1, 1_000):
+    for n in calls_before(fate):
         disk, store, log = begin(n)
         disk.fail_call(n)
         try:
@@ -59,7 +60,7 @@ def each_failure(fate: Fate, change: Callable[[LogStore, StoreLog, MemoryDisk], 
             assert moment in (before, after)
             assert moment_of(open_store(lose_unsynced(found, n)).log("a")) == moment
             seen.append(moment)
-    assert len(seen) >= failures_min
+    assert len(seen) >= failures_min // TURNS
     assert seen[0] == before
     disk.fail_call(1 << 60)
     assert moment_of(open_store(fate(disk, 0)).log("a")) == after
@@ -192,7 +193,7 @@ def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
 ) -> None:
     """Segments that were begun since the last flush are in the first manifest that comes after them."""
     failures = 0
-    for n, again in itertools.product(range(1, 200), range(TRIES if fate is cut_power else 1)):
+    for n, again in itertools.product(calls_before(fate), range(TRIES if fate is cut_power else 1)):
         disk = memory_disk(n * TRIES + again)
         store = open_store(disk)
         log = store.create("a")
@@ -210,4 +211,4 @@ def test_what_seals_segments_names_no_file_that_a_power_cut_may_take(
             failures += 1
         else:
             break
-    assert failures > 10
+    assert failures > 10 // TURNS

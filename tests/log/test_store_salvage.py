@@ -9,7 +9,7 @@ from log.errors import CorruptLog, StorageFailed, UnknownLog
 from log.memory_disk import MemoryDisk
 from log.store import LogStore
 from log.store_log import StoreLog
-from tests.crashes import FATES, Fate, cut_power, kill, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, cut_power, kill, lose_unsynced
 from tests.log.store_model import DIRECTORY, Entry, batch, content, memory_disk, moment_of, offsets, open_store
 from tests.log.test_store_failing_calls import TRIES
 
@@ -260,7 +260,7 @@ def test_whichever_call_of_a_repair_fails_the_next_one_ends_with_the_same_log(fa
     damage(disk)
     expected = moment_of(repair_log(disk))
     failures = 0
-    for n in range(1, 500):
+    for n in calls_before(fate):
         for seed in range(TRIES if fate is cut_power else 1):
             disk, _ = grow_log(n * TRIES + seed)
             damage(disk)
@@ -273,7 +273,7 @@ def test_whichever_call_of_a_repair_fails_the_next_one_ends_with_the_same_log(fa
             else:
                 disk.fail_call(1 << 60)
                 assert moment_of(store.log("a")) == expected
-                assert failures > 10
+                assert failures > 10 // TURNS
                 return
             found = fate(disk, n * TRIES + seed)
             again = open_store(found)

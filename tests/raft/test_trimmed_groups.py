@@ -11,6 +11,7 @@ import pytest
 from raft.effects import Send
 from raft.messages import AppendAccepted
 from raft.model import Entry, LogIndex
+from tests.examples import examples
 from tests.raft.conversation import Conversation, Node
 
 STEPS = 300
@@ -124,7 +125,7 @@ class Trouble:
         assert len({core.leader for core in cores} - {None}) == 1
 
 
-@pytest.mark.parametrize("batch", range(12))
+@pytest.mark.parametrize("batch", range(examples(6)))
 def test_nodes_that_trim_agree_on_what_was_committed_and_come_to_rest(batch: int) -> None:
     told: Counter[str] = Counter()
     for seed in range(batch * 15, batch * 15 + 15):

@@ -94,7 +94,7 @@ def test_json_is_one_line_and_the_last_on_stdout() -> None:
 
 @pytest.mark.timeout(60)
 def test_workers_play_the_same_seeds_as_one_process() -> None:
-    seeds = range(examples(8))
+    seeds = range(examples(4))
     assert list(play_all(RAFT, seeds, 2)) == list(play_all(RAFT, seeds, 1))
 
 

@@ -42,7 +42,7 @@ def test_watching_a_seed_does_not_change_it() -> None:
 
 
 def test_other_seeds_are_other_worlds() -> None:
-    assert len({RAFT.play(seed).fingerprint for seed in range(20)}) == 20
+    assert len({RAFT.play(seed).fingerprint for seed in range(8)}) == 8
 
 
 def test_streams_of_other_names_are_independent() -> None:

@@ -56,7 +56,7 @@ def test_what_is_wrong_with_operation_maps_is_told_with_their_own_values(tmp_pat
     assert json.loads(found.operations[0])["a"] == '{:colour "red"}'
 
 
-@pytest.mark.parametrize("missing", [None, (3, 4)])
+@pytest.mark.parametrize("missing", [pytest.param(None, marks=pytest.mark.campaign), (3, 4)])
 def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: tuple[int, int] | None) -> None:
     run = run_of(tmp_path, missing=missing)
     here = check_run(run, Model.LOG, Engine.LOCAL)
@@ -65,7 +65,9 @@ def test_final_logs_come_from_a_url_too(tmp_path: Path, session: Any, missing: t
     assert found.valid is (missing is None)
 
 
-def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(tmp_path: Path, session: Any) -> None:
+@pytest.mark.campaign
+@pytest.mark.parametrize("scheme", ["file://", ""])
+def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(scheme: str, tmp_path: Path, session: Any) -> None:
     run = run_of(tmp_path)
     with DumpWriter(run / "dump.parquet") as dump:
         for log in LOGS:
@@ -77,11 +79,11 @@ def test_faults_of_a_run_excuse_nothing_where_its_history_is_named(tmp_path: Pat
     cut = {"id": 1, "kind": "power", "nodes": [1], "begun_ns": 10 * 10**9 + 10, "injected_ns": 10 * 10**9 + 20}
     (run / "nemesis.jsonl").write_text(json.dumps(cut))
     for place, valid in (("", True), ("/history.parquet", False)):
-        for history in (f"file://{run}{place}", run / place.strip("/")):
-            verdict = check_history(session, history, "log").verdict
-            assert (verdict.valid, verdict.findings.lost_acked) == (valid, 1), history
+        verdict = check_history(session, f"{scheme}{run}{place}", "log").verdict
+        assert (verdict.valid, verdict.findings.lost_acked) == (valid, 1), place
 
 
+@pytest.mark.campaign
 def test_final_records_of_a_log_without_operations_do_not_keep_the_others_from_being_judged(
     tmp_path: Path, session: Any
 ) -> None:

@@ -82,7 +82,7 @@ def test_rows_are_counted_before_they_are_read(tmp_path: Path) -> None:
     ("model", "limits"),
     [
         (Model.REGISTER, Limits(direct=0, task=1, chunk=7, piece=7)),
-        (Model.LOG, Limits(direct=0, task=3, chunk=7)),
+        pytest.param(Model.LOG, Limits(direct=0, task=3, chunk=7), marks=pytest.mark.campaign),
         (Model.LOG, Limits(direct=0, task=1000, chunk=1000)),
     ],
 )

@@ -9,9 +9,7 @@ maps can describe, read from files of all forms (`element_differential`), `--cou
 """
 
 import argparse
-import concurrent.futures
 import itertools
-import multiprocessing
 import random
 import sys
 import time
@@ -39,6 +37,7 @@ from tests.jepsen_like.checker.small_histories import (
     overlap,
     register_history,
 )
+from tests.jepsen_like.checker.spread import mapping
 from tests.jepsen_like.checker.tally import Tally
 from tests.jepsen_like.checker.witness import alone_impossible
 
@@ -163,8 +162,8 @@ def _in_processes(
         for at in range(0, total, BATCH)
     ]
     tallies = {model: Tally() for model in counts}
-    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for (model, _, _), tally in zip(work, pool.map(compare, *zip(*work, strict=True)), strict=True):
+    with mapping(processes) as spread:
+        for (model, _, _), tally in zip(work, spread(compare, *zip(*work, strict=True)), strict=True):
             tallies[model] = tallies[model].plus(tally)
     return tallies
 
@@ -172,8 +171,8 @@ def _in_processes(
 def long_logs_compared(count: int, seed: int, processes: int) -> list[str]:
     """Returns the differences between the checks of long and of short logs, in so many histories, over several processes."""
     work = [(seed * SEEDS_APART + at, min(LONG_BATCH, count - at)) for at in range(0, count, LONG_BATCH)]
-    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        return [one for some in pool.map(differences, *zip(*work, strict=True)) for one in some] if work else []
+    with mapping(processes) as spread:
+        return [one for some in spread(differences, *zip(*work, strict=True)) for one in some] if work else []
 
 
 def main() -> int:

@@ -6,13 +6,13 @@ from jepsen_like.checker.verdict import Model
 from tests.jepsen_like.checker.differential import SEEDS_APART, all_compared, compare_histories, maps_compared
 from tests.jepsen_like.checker.elements.element_differential import TRUTHS
 
-HISTORIES = 1_200
-OF_MAPS = 120
+HISTORIES = 600
+OF_MAPS = 60
 
 
 @pytest.mark.timeout(600)
 def test_small_histories_agree_with_the_definition() -> None:
-    tallies = all_compared(HISTORIES, seed=1, processes=2)
+    tallies = all_compared(HISTORIES, seed=1, processes=1)
     assert sum(tally.histories for tally in tallies.values()) == HISTORIES
     for model, tally in tallies.items():
         assert tally.differences == (), model
@@ -33,7 +33,7 @@ def test_a_seed_gives_the_same_histories_again() -> None:
 
 
 def test_what_is_read_from_operation_maps_agrees_with_the_definitions() -> None:
-    for model, tally in maps_compared(TRUTHS, OF_MAPS, seed=1, processes=2).items():
+    for model, tally in maps_compared(TRUTHS, OF_MAPS, seed=1, processes=1).items():
         assert tally.histories == OF_MAPS
         assert tally.differences == (), model
         assert tally.undecided == 0

@@ -1,6 +1,6 @@
 """One wrong operation in many is found, with the right witness, by Spark and in this process alike."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,22 @@ from tests.jepsen_like.checker.plants_found import find_misjudgement
 from tests.jepsen_like.conftest import OPERATIONS
 
 Bases = dict[Model, tuple[Base, Path]]
-pytestmark = pytest.mark.spark
-each_plant = pytest.mark.parametrize(
-    "plant",
-    [
-        pytest.param(plant, id=f"{plant.model.value}: {plant.name}", marks=[pytest.mark.campaign] * (number % 2))
-        for number, plant in enumerate(PLANTS)
-    ],
-)
+
+
+def each_plant(quick: Container[Plant]) -> pytest.MarkDecorator:
+    """Only these are planted in the quick tests."""
+    return pytest.mark.parametrize(
+        "plant",
+        [
+            pytest.param(
+                plant, id=f"{plant.model.value}: {plant.name}", marks=() if plant in quick else pytest.mark.campaign
+            )
+            for plant in PLANTS
+        ],
+    )
+
+
+ONE_OF_EACH_MODEL = {plant.model: plant for plant in reversed(PLANTS)}.values()
 each_model = pytest.mark.parametrize("model", [Model.LOG, Model.REGISTER])
 
 
@@ -37,6 +45,7 @@ def found_alone(verdict: Verdict, plant: Plant) -> None:
     assert wrong is None, wrong
 
 
+@pytest.mark.spark
 @each_model
 def test_a_valid_history_is_valid_in_this_process_and_on_spark(model: Model, bases: Bases, spark: SparkEngine) -> None:
     here = check_run(bases[model][1], model, Engine.LOCAL)
@@ -48,10 +57,14 @@ def test_a_valid_history_is_valid_in_this_process_and_on_spark(model: Model, bas
     assert there.findings == here.findings
 
 
-@each_plant
-def test_a_planted_violation_is_found_in_this_process_and_on_spark(plant: Plant, run: Path, spark: SparkEngine) -> None:
-    here = check_run(run, plant.model, Engine.LOCAL)
+@each_plant(PLANTS[::2])
+def test_a_planted_violation_is_found(plant: Plant, run: Path) -> None:
+    found_alone(check_run(run, plant.model, Engine.LOCAL), plant)
+
+
+@pytest.mark.spark
+@each_plant(ONE_OF_EACH_MODEL)
+def test_spark_finds_what_is_found_in_this_process(plant: Plant, run: Path, spark: SparkEngine) -> None:
     there = check_run(run, plant.model, Engine.SPARK, worker=spark)
-    for verdict in (here, there):
-        found_alone(verdict, plant)
-    assert there.findings == here.findings
+    found_alone(there, plant)
+    assert there.findings == check_run(run, plant.model, Engine.LOCAL).findings

@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from jepsen_like.operate.log import GroupAccess
 from jepsen_like.operate.members import Operator
@@ -117,8 +118,9 @@ def operator_of(group: PlayedGroup) -> Operator:
     return Operator(PlayedAccess((AT[1],), "c", 3.0, group=group), client, "the same")
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_learner_is_promoted_once_it_has_all_that_is_committed_and_lacks_nothing() -> None:
+async def test_a_learner_is_promoted_once_it_has_all_that_is_committed_and_lacks_nothing(
+    autojump_clock: MockClock,
+) -> None:
     group = PlayedGroup(lacks={4: "half of it"})
 
     def goes_on(looks: int) -> None:
@@ -132,26 +134,27 @@ async def test_a_learner_is_promoted_once_it_has_all_that_is_committed_and_lacks
     assert group.looks >= 30
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_node_that_gets_no_further_is_given_up_and_stays_a_learner() -> None:
+async def test_a_node_that_gets_no_further_is_given_up_and_stays_a_learner(autojump_clock: MockClock) -> None:
     group = PlayedGroup(match={2: 9, 3: 9, 4: 5})
     with pytest.raises(NotDone, match="node 4 is a learner; node 4 has 5 of 9 entries; it gets no further"):
         await operator_of(group).add(4, AT[4], counts=True)
     assert group.changes == [AddLearner(4, "127.0.0.1:4004")]
 
 
-@pytest.mark.usefixtures("autojump_clock")
 @pytest.mark.parametrize("down", [False, True])
-async def test_nothing_is_changed_unless_the_new_node_answers_under_its_id(down: bool) -> None:
+async def test_nothing_is_changed_unless_the_new_node_answers_under_its_id(
+    down: bool, autojump_clock: MockClock
+) -> None:
     group = PlayedGroup(answers_as={4: 5}, down={4} if down else set())
     with pytest.raises(NotDone, match="start it there"):
         await operator_of(group).add(4, AT[4], counts=True)
     assert not group.changes
 
 
-@pytest.mark.usefixtures("autojump_clock")
 @pytest.mark.parametrize("leaves", [Operator.remove, Operator.demote])
-async def test_a_voter_leaves_only_while_a_majority_of_those_that_stay_lacks_nothing(leaves: Any) -> None:
+async def test_a_voter_leaves_only_while_a_majority_of_those_that_stay_lacks_nothing(
+    leaves: Any, autojump_clock: MockClock
+) -> None:
     group = PlayedGroup(lacks={2: "half of it"}, down={3})
     with pytest.raises(NotDone, match="node 1 is still needed; node 2: half of it, node 3: no answer"):
         await leaves(operator_of(group), 1)
@@ -162,8 +165,9 @@ async def test_a_voter_leaves_only_while_a_majority_of_those_that_stay_lacks_not
     assert len(group.changes) == 1
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_voter_with_another_directory_than_it_is_counted_with_is_waited_for_and_promoted() -> None:
+async def test_a_voter_with_another_directory_than_it_is_counted_with_is_waited_for_and_promoted(
+    autojump_clock: MockClock,
+) -> None:
     group = PlayedGroup(directories={3: 77})
 
     def notices(looks: int) -> None:
@@ -176,20 +180,18 @@ async def test_a_voter_with_another_directory_than_it_is_counted_with_is_waited_
     assert group.changes == [Promote(3)]
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_voter_that_is_to_be_added_and_does_not_answer_is_named() -> None:
+async def test_a_voter_that_is_to_be_added_and_does_not_answer_is_named(autojump_clock: MockClock) -> None:
     group = PlayedGroup(down={3})
     with pytest.raises(NotDone, match="node 3 is a voter, and does not answer at 127"):
         await operator_of(group).add(3, None, counts=True)
     assert not group.changes
 
 
-@pytest.mark.usefixtures("autojump_clock")
 @pytest.mark.parametrize(
     ("refusal", "end"), [(Busy("another change is under way"), NotDone), (OutcomeUnknown("it broke"), PerhapsDone)]
 )
 async def test_a_change_that_was_refused_until_the_end_is_told_from_one_that_may_be_made(
-    refusal: RaftError, end: type[Exception]
+    refusal: RaftError, end: type[Exception], autojump_clock: MockClock
 ) -> None:
     group = PlayedGroup(refusal=refusal)
     with pytest.raises(end, match="see who"):
@@ -197,9 +199,10 @@ async def test_a_change_that_was_refused_until_the_end_is_told_from_one_that_may
     assert 2 in group.voters
 
 
-@pytest.mark.usefixtures("autojump_clock")
 @pytest.mark.parametrize("node", [3, 4], ids=["voter", "learner"])
-async def test_a_member_that_keeps_something_besides_the_log_does_not_leave(node: int) -> None:
+async def test_a_member_that_keeps_something_besides_the_log_does_not_leave(
+    node: int, autojump_clock: MockClock
+) -> None:
     group = PlayedGroup(learners={4}, assigned={node: "two copies; move them"})
     with pytest.raises(NotDone, match=f"node {node} is still needed.*two copies; move them.*the same"):
         await operator_of(group).remove(node)

@@ -39,9 +39,12 @@ def _foreign(foreign_sockets: None) -> None:
     """Every test here runs a foreign client, and the brokers are other processes."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Three brokers whose processes the tests may kill; none of them if a running cluster was named."""
+    """Three brokers whose processes the tests may kill; none of them if a running cluster was named.
+
+    They end with the last test of this package, since even idle ones take time from the tests that follow.
+    """
     running = os.environ.get(RUNNING)
     if running:
         yield KafkaCluster(running)
@@ -53,7 +56,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def bootstrap(cluster: KafkaCluster) -> str:
     return cluster.bootstrap
 

@@ -20,6 +20,9 @@ from tests.kafka_compat.clients.adapters import (
     until,
     values,
 )
+from tests.kafka_compat.clients.by_aiokafka import AiokafkaClient
+from tests.kafka_compat.clients.by_confluent import ConfluentClient
+from tests.kafka_compat.clients.by_kafka_python import KafkaPythonClient
 
 # aiokafka leaves transports of connections that broke to the garbage collector.
 pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
@@ -80,6 +83,15 @@ def distinct(received: list[Received]) -> dict[int, bytes | None]:
     return {one.offset: one.value for one in received if one.offset >= 5}
 
 
+@pytest.mark.parametrize(
+    "client",
+    [
+        ConfluentClient,
+        *(pytest.param(kind, marks=pytest.mark.campaign) for kind in (KafkaPythonClient, AiokafkaClient)),
+    ],
+    ids=lambda kind: kind.name,
+    indirect=True,
+)
 def test_records_under_way_when_the_leader_dies_arrive_once_and_in_order(
     client: Client, killable: KafkaCluster, topic: str
 ) -> None:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from kafka_compat.protocol.api import Api
 from kafka_compat.protocol.apis.api_versions import ApiVersionsResponse
+from tests.examples import examples
 from tests.kafka_compat.protocol import values
 
-EXAMPLES = settings(max_examples=5, phases=[Phase.generate, Phase.shrink], database=None)
+EXAMPLES = settings(max_examples=examples(2), phases=[Phase.generate, Phase.shrink], database=None)
 
 
 @pytest.mark.parametrize(("api", "version"), values.VERSIONS, ids=values.NAMES)

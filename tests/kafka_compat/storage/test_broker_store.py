@@ -17,8 +17,8 @@ from log.config import StoreConfig
 from log.disk import RealDisk, write_file
 from log.errors import CorruptLog, DirectoryLocked, LogError, NoSpace, StorageFailed, UnknownLog
 from log.memory_disk import MemoryDisk
-from tests.crashes import FATES, Fate, kill, lose_unsynced
-from tests.examples import TIMES, examples
+from tests.crashes import FATES, TURNS, Fate, calls_before, kill, lose_unsynced
+from tests.examples import examples
 from tests.kafka_compat.storage.partition_model import (
     DIRECTORY,
     OTHER_ID,
@@ -349,11 +349,9 @@ def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataO
 
 @pytest.mark.parametrize("fate", FATES)
 def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
-    """With a torn end, a missing log and a damaged one; each copy is doubtful until the controller knows. Quick tests fail every other call."""
+    """With a torn end, a missing log and a damaged one; each copy is doubtful until the controller knows."""
     failures = 0
-    for n in range(1, 400):
-        if n % 2 and TIMES == 1:
-            continue
+    for n in calls_before(fate):
         disk = memory_disk(n)
         store = three_logs(disk)
         store.write_high_watermarks({PARTITION: 10})
@@ -377,7 +375,7 @@ def test_whichever_call_of_a_repair_fails_no_doubt_is_lost(fate: Fate) -> None:
         assert {SECOND, DASHED} <= find_doubted(found)
         assert found.offline == {}
         assert {SECOND, DASHED} <= find_doubted(open_broker(fate(disk, n + 1)))
-    assert failures > (40 if TIMES > 1 else 20)
+    assert failures > 40 // TURNS
 
 
 def test_a_full_disk_leaves_no_record_that_would_be_believed() -> None:
@@ -514,7 +512,7 @@ def test_a_clean_close_leaves_nothing_to_find_out(fate: Fate) -> None:
 @pytest.mark.parametrize("exists", [False, True])
 def test_a_partition_is_made_whole_or_not_at_all(fate: Fate, exists: bool) -> None:
     ends: list[str] = []
-    for n in range(1, 200):
+    for n in calls_before(fate):
         disk = memory_disk(n)
         store = open_broker(disk)
         store.create({PARTITION: TOPIC_ID})
@@ -539,7 +537,7 @@ def test_a_partition_is_made_whole_or_not_at_all(fate: Fate, exists: bool) -> No
         again.create(wanted)
         assert all(again.topic_id(each) == topic_id for each, topic_id in wanted.items())
         assert all(again.log(each).end_offset == 0 for each in wanted)
-    assert len(ends) > 15
+    assert len(ends) > 15 // TURNS
     assert len(set(ends)) >= 2
 
 
@@ -562,7 +560,7 @@ def test_a_call_that_failed_for_lack_of_room_may_be_repeated() -> None:
 @pytest.mark.parametrize("fate", FATES)
 def test_whichever_call_of_a_start_fails_the_next_start_finds_everything(fate: Fate) -> None:
     failures = 0
-    for n in range(1, 300):
+    for n in calls_before(fate):
         disk = memory_disk(n)
         store = three_logs(disk)
         expected = {each: read_all(log) for each, log in store.logs.items()}
@@ -580,7 +578,7 @@ def test_whichever_call_of_a_start_fails_the_next_start_finds_everything(fate: F
         found = open_broker(fate(disk, n))
         assert {each: read_all(log) for each, log in found.logs.items()} == expected
         assert found.offline == {}
-    assert failures > 20
+    assert failures > 20 // TURNS
 
 
 def test_the_outcome_of_a_power_cut_is_drawn_from_its_seed() -> None:

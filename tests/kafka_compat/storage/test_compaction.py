@@ -22,7 +22,7 @@ from kafka_compat.storage.compaction import Compaction, Compactor
 from kafka_compat.storage.partition_log import PartitionLog
 from log.errors import NoSpace, StorageFailed
 from log.memory_disk import MemoryDisk
-from tests.crashes import FATES, Fate, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, lose_unsynced
 from tests.kafka_compat.storage.compaction_world import play
 from tests.kafka_compat.storage.partition_model import (
     PARTITION,
@@ -422,7 +422,7 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(fate: Fate) ->
     compact(log)
     after = read_all(log)
     seen = []
-    for n in range(1, 200):
+    for n in calls_before(fate):
         disk = memory_disk(n)
         _, log = fill(disk)
         disk.fail_call(n)
@@ -433,7 +433,7 @@ def test_whichever_call_fails_the_log_is_found_as_before_or_after(fate: Fate) ->
             assert seen[-1] in (before, after)
         else:
             break
-    assert len(seen) > 15
+    assert len(seen) > 15 // TURNS
     assert seen[0] == before
 
 

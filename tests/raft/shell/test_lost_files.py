@@ -16,7 +16,7 @@ from raft.errors import NotLeader
 from raft.model import NOOP, Entry, HardState, LogIndex, NodeId, Offset, Term, WriteId
 from raft.settings import NodeSettings
 from raft.storage import RaftStorage
-from tests.crashes import FATES, Fate
+from tests.crashes import FATES, TURNS, Fate, calls_before
 from tests.raft.shell.nodes import FAST, local_cluster, until
 
 DIRECTORY = "data/1"
@@ -158,18 +158,18 @@ def test_a_directory_that_never_held_anything_gets_its_identity_again() -> None:
 
 @pytest.mark.parametrize("fate", FATES)
 def test_a_first_start_that_is_cut_short_at_any_call_is_not_taken_for_a_loss(fate: Fate) -> None:
-    failures = 0
-    for call in range(1, 200):
-        for seed in range(5):
-            disk = MemoryDisk(random.Random(seed))
+    failed = 0
+    for call in calls_before(fate):
+        disks = [MemoryDisk(random.Random(seed)) for seed in range(5)]
+        for seed, disk in enumerate(disks):
             disk.fail_call(call)
-            try:
-                storage = open_node(disk)
-                vote_and_append(storage)
-            except StorageFailed:
-                failures += 1
+            with contextlib.suppress(StorageFailed):
+                vote_and_append(open_node(disk))
             open_node(fate(disk, seed)).close()
-    assert failures > 5 * 20
+        if not any(disk.failed_as_asked for disk in disks):
+            break
+        failed += 1
+    assert failed > 20 // TURNS
 
 
 class Naming(MemoryDisk):

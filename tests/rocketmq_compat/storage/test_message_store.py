@@ -12,7 +12,7 @@ from log.memory_disk import MemoryDisk
 from rocketmq_compat.record_layout import java_hash
 from rocketmq_compat.storage.broker_store import GetMessageStatus, MessageStore, MessageStoreConfig
 from rocketmq_compat.storage.dispatch import UNIT, BadRecord, QueueKey, assign, key_hash
-from tests.crashes import FATES, Fate, cut_power, kill, lose_unsynced
+from tests.crashes import FATES, TURNS, Fate, calls_before, cut_power, kill, lose_unsynced
 from tests.rocketmq_compat.storage.records import DIRECTORY, memory_disk, record
 from tests.rocketmq_compat.storage.stores import (
     QUEUE,
@@ -589,18 +589,11 @@ CHANGES: dict[str, Callable[[MessageStore], object]] = {
 }
 
 
-CHANGES_AND_FATES = [
-    pytest.param(name, fate, marks=[pytest.mark.campaign] * ((number + turn) % 2))
-    for number, name in enumerate(CHANGES)
-    for turn, fate in enumerate(FATES)
-]
-"""Each change with the fates in turn; the campaign tries every pair."""
-
-
-@pytest.mark.parametrize(("name", "fate"), CHANGES_AND_FATES)
+@pytest.mark.parametrize("fate", FATES)
+@pytest.mark.parametrize("name", CHANGES)
 def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: str, fate: Fate) -> None:
     failures = 0
-    for n in range(1, 400):
+    for n in calls_before(fate):
         disk, store = begin(n)
         flushed = store.log.durable_offset
         disk.fail_call(n)
@@ -625,14 +618,14 @@ def test_whichever_disk_call_fails_queues_and_index_are_those_of_the_log(name: s
                     assert entries_of(again) == entries_of(twin_store)
             append(again, ("T", 0), 1, epoch=5)
             save(again)
-    assert failures > 5
+    assert failures > 5 // TURNS
 
 
 @pytest.mark.parametrize("fate", FATES)
 def test_no_acknowledged_message_is_lost_whichever_disk_call_fails(fate: Fate) -> None:
     """After a kill none that was appended (ASYNC_FLUSH), after a power cut none that was flushed (SYNC_FLUSH)."""
     failures = 0
-    for n in range(1, 400):
+    for n in calls_before(fate):
         disk = memory_disk(n)
         appended: dict[int, int] = {}
         flushed: dict[int, int] = {}
@@ -656,7 +649,7 @@ def test_no_acknowledged_message_is_lost_whichever_disk_call_fails(fate: Fate) -
             assert append(again, epoch=3).queue_offsets[0] >= len(kept)
         else:
             break
-    assert failures > 50
+    assert failures > 50 // TURNS
 
 
 def test_a_start_acts_on_no_checkpoint_that_a_power_cut_may_take_back() -> None:

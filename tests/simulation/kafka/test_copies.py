@@ -30,7 +30,7 @@ def world(seed: int, *, eligible: bool = True) -> KafkaKnobs:
 
 
 def play_seeds(*, eligible: bool) -> list[SeedResult]:
-    return [KAFKA.world(world(seed, eligible=eligible)).run() for seed in range(examples(12))]
+    return [KAFKA.world(world(seed, eligible=eligible)).run() for seed in range(examples(8))]
 
 
 def test_in_any_order_of_stops_damage_and_starts_the_best_copy_leads_and_every_partition_serves_again() -> None:

@@ -59,12 +59,12 @@ def test_a_world_can_be_written_down_and_read_again() -> None:
 
 
 def test_the_search_of_two_replicas_finds_nothing() -> None:
-    explored = KAFKA.explorer(KAFKA.read_scope("records=1,elections=1,shrinks=1")).explore(states_max=4000)
+    explored = KAFKA.explorer(KAFKA.read_scope("records=1,elections=1,shrinks=1")).explore(states_max=2000)
     assert explored.found is None
 
 
 def test_the_search_of_two_replicas_that_leave_the_isr_finds_nothing() -> None:
-    explored = KAFKA.explorer(KAFKA.read_scope("records=2,elections=1,shrinks=0,fences=2")).explore(states_max=3000)
+    explored = KAFKA.explorer(KAFKA.read_scope("records=2,elections=1,shrinks=0,fences=2")).explore(states_max=1500)
     assert explored.found is None
 
 

@@ -11,7 +11,7 @@ from jepsen_like.simulation.raft.model import RAFT
 pytestmark = pytest.mark.simulation
 
 SHARDS = 4
-SHARD_S = float(os.environ.get("QUORUMLOG_SIMULATION_S", "8")) / SHARDS
+SHARD_S = float(os.environ.get("QUORUMLOG_SIMULATION_S", "4")) / SHARDS
 """Seconds of fresh seeds in all; set the variable for a longer hunt."""
 FRESH_SEEDS_FROM = 1 << 32
 """Far above the seeds that campaigns play, so that each run of the tests adds to them."""
@@ -33,6 +33,8 @@ REGRESSIONS = {
     533: "a failed directory sync took a segment that recovery believed to be durable (A5)",
 }
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
+LONG = {10_000_625}
+"""The quick tests play another busy world in its place."""
 
 
 def format_failure(result: SeedResult) -> str:
@@ -41,7 +43,11 @@ def format_failure(result: SeedResult) -> str:
     return f"{seen}\nreproduce with: quorumlog replay {result.seed} --level core"
 
 
-@pytest.mark.parametrize("seed", REGRESSIONS, ids=lambda seed: f"seed {seed}")
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=[pytest.mark.campaign] * (seed in LONG)) for seed in REGRESSIONS],
+    ids=lambda seed: f"seed {seed}",
+)
 def test_what_was_once_broken_stays_mended(seed: int) -> None:
     result = RAFT.play(seed)
     assert not result.violations, format_failure(result)

@@ -35,9 +35,9 @@ GROUP_REGRESSIONS = {
 """Raft groups, by the seed of their own draw."""
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(20, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("first", [0, *(pytest.param(at, marks=pytest.mark.campaign) for at in (10, 20, 30))])
 def test_seeds_keep_every_promise(first: int) -> None:
-    for seed in range(first, first + 20):
+    for seed in range(first, first + 10):
         assert ROCKETMQ.play(seed).violations == (), f"quorumlog replay {seed} --system rocketmq"
 
 
@@ -83,7 +83,7 @@ def test_a_scope_that_makes_no_sense_is_refused() -> None:
 # ---------------------------------------------------------------- the holes of RocketMQ
 
 
-WORLDS = examples(18)
+WORLDS = examples(9)
 
 
 def play_worlds(faults: tuple[FaultKind, ...], *, spares_one: bool = False, **knobs: object) -> Counter[str]:
@@ -151,7 +151,7 @@ def test_a_master_that_an_operator_has_replaced_need_not_know_the_records_of_its
 
 def test_h6_a_report_of_more_than_was_pushed_acknowledges_nothing() -> None:
     counts = play_worlds((), rogues=2.0)
-    assert counts["rogue_reports"] > 100
+    assert counts["rogue_reports"] > 5 * WORLDS
     assert counts["handshakes_refused"] == 0
 
 

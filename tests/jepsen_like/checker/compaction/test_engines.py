@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import attrs
+import pytest
 
 from jepsen_like.checker.checking import check_run
 from jepsen_like.checker.engine.spark import SparkEngine
@@ -10,6 +11,8 @@ from jepsen_like.checker.verdict import Engine, Model
 from tests.jepsen_like.checker.compaction.test_check import Run, forget_the_last_value
 
 
+@pytest.mark.campaign
+@pytest.mark.spark
 def test_spark_finds_what_the_engine_of_this_process_finds(tmp_path: Path, spark: SparkEngine) -> None:
     run = Run.sound()
     forget_the_last_value(run)

@@ -29,7 +29,9 @@ def write(path: Path, model: Model) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("model", [LISTS, REGISTERS, Model.KAFKA])
+@pytest.mark.parametrize(
+    "model", [LISTS, *(pytest.param(model, marks=pytest.mark.campaign) for model in (REGISTERS, Model.KAFKA))]
+)
 def test_spark_finds_what_the_engine_of_this_process_finds(
     model: Model | HeldTo, tmp_path: Path, spark: SparkEngine
 ) -> None:

@@ -20,6 +20,8 @@ from tests.jepsen_like.checker.mirror.world import MARKER, A, B, Rehearsal, lagg
 MANY = 100_000
 
 
+@pytest.mark.campaign
+@pytest.mark.spark
 @pytest.mark.parametrize("plant", [drop_a_copy, double_a_copy, write_late_and_let_it_flow_over])
 def test_spark_finds_what_the_engine_of_this_process_finds(plant: Plant, tmp_path: Path, spark: SparkEngine) -> None:
     run = lagging()

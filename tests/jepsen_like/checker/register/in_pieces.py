@@ -7,8 +7,6 @@ checked with limits so small that each is cut into many pieces, which are joined
 """
 
 import argparse
-import concurrent.futures
-import multiprocessing
 import random
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from jepsen_like.checker.rows.gather import Limits
 from jepsen_like.checker.verdict import Engine, Findings, Model
 from jepsen_like.history.files import table_of, write_part
 from jepsen_like.history.ops import NEVER, NONE, Action, ErrorCode, Op, Outcome
+from tests.jepsen_like.checker.spread import mapping
 from tests.jepsen_like.checker.witness import alone_impossible
 
 BATCH = 100
@@ -182,8 +181,8 @@ def all_compared(count: int, seed: int, processes: int) -> Tally:
     """So many histories, over several processes."""
     work = [(min(BATCH, count - at), seed * 1_000_003 + at) for at in range(0, count, BATCH)]
     total = Tally()
-    with concurrent.futures.ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
-        for tally in pool.map(compare_histories, *zip(*work, strict=True)):
+    with mapping(processes) as spread:
+        for tally in spread(compare_histories, *zip(*work, strict=True)):
             total = total.plus(tally)
     return total
 

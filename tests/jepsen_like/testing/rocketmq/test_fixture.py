@@ -258,12 +258,25 @@ def test_impossible_numbers_of_brokers_are_refused(pairs: int, slaves: int) -> N
         pass
 
 
-def test_two_workers_have_clusters_of_their_own_and_a_loss_fails_a_test(pytester: pytest.Pytester) -> None:
+@pytest.mark.campaign
+def test_two_workers_have_clusters_of_their_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
 
         @pytest.mark.parametrize("number", range(2))
         def test_own(rocketmq_cluster, number):
+            with rocketmq_cluster.producer() as producer:
+                assert producer.send("orders", b"one").queue_offset == 0
+    """)
+    pytester.runpytest_subprocess("-n", "2").assert_outcomes(passed=2)
+
+
+def test_a_loss_and_a_wrong_marker_fail_a_test(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile("""
+        import pytest
+
+        def test_own(rocketmq_cluster):
             with rocketmq_cluster.producer() as producer:
                 assert producer.send("orders", b"one").queue_offset == 0
 
@@ -274,8 +287,8 @@ def test_two_workers_have_clusters_of_their_own_and_a_loss_fails_a_test(pytester
         def test_marker(rocketmq_cluster):
             pass
     """)
-    result = pytester.runpytest_subprocess("-n", "2")
-    result.assert_outcomes(passed=3, errors=2)
+    result = pytester.runpytest_inprocess("-p", "jepsen_like.testing.plugin")
+    result.assert_outcomes(passed=2, errors=2)
     result.stdout.fnmatch_lines_random(
         [
             "*offset 0, b'never sent', is lost on broker 1*",
