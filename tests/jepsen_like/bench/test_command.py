@@ -60,7 +60,10 @@ def test_a_short_run_measures_ours_and_the_limits_and_leaves_nothing_behind(
     assert children() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.campaign) for each in (signal.SIGHUP, signal.SIGINT))],
+)
 def test_asked_to_end_it_leaves_nothing_behind(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "jepsen_like.cli", "bench", "raft", "--only", "failover"]
     command += ["--systems", "quorumlog", "--directory", str(tmp_path)]

@@ -177,7 +177,8 @@ def test_spark_reads_the_tables_of_a_check(
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A short run of each system, at the same time."""
     place = tmp_path_factory.mktemp("runs")
-    command = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--duration", "4", "--nemesis", "kill"]
+    options = ["--duration", "4", "--rate", "100", "--nemesis", "kill"]
+    command = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", *options]
     running = [
         subprocess.Popen(
             [*command, "--seed", "3", "--system", system, "--out", str(place / system)], stderr=subprocess.DEVNULL

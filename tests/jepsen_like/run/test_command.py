@@ -31,13 +31,15 @@ from jepsen_like.systems.raft.system import RaftSystem
 from tests.jepsen_like.run.test_results import QUIET
 
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick"]
+AT_A_RATE = ["--rate", "300"]
+"""A load that leaves most of the machine to other tests."""
 CHECKS_OF_THE_RUN = {"nodes", "answers", "recovered", "evidence"}
 
 
 @pytest.fixture(scope="module")
 def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     out = tmp_path_factory.mktemp("runs")
-    arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json"]
+    arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json", *AT_A_RATE]
     # Elections are as short as the faults of so short a run.
     arguments += ["--set", "election_timeout_s_min=0.5", "--set", "election_timeout_s_max=1.0"]
     ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
@@ -101,7 +103,9 @@ def test_a_run_leaves_what_is_needed_to_look_at_it_again(short_run: tuple[Path, 
 @pytest.mark.cluster
 def test_interrupted_it_stops_its_nodes_and_still_reports(tmp_path: Path) -> None:
     arguments = ["--nodes", "3", "--duration", "60", "--seed", "1", "--out", str(tmp_path), "--workload", "register"]
-    with subprocess.Popen([*RUN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        [*RUN, *arguments, *AT_A_RATE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stderr is not None
         for line in running.stderr:
             if "nemesis" in line:  # the first fault: some load has gone before it
@@ -125,7 +129,7 @@ def test_interrupted_in_its_check_it_says_how_to_check_what_it_recorded(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register"]
+    arguments = ["run", "--quick", "--duration", "2", "--nemesis", "none", "--workload", "register", *AT_A_RATE]
     with monkeypatch.context() as patched:
         patched.setattr("jepsen_like.run.command.check_results", interrupt)
         assert execute([*arguments, "--out", str(tmp_path)]) == ExitStatus.INTERRUPTED
@@ -148,7 +152,7 @@ def run_limited(arguments: list[str], soft: int, hard: int) -> subprocess.Comple
 
 @pytest.mark.cluster
 def test_many_clients_are_served_where_few_descriptors_are_customary(tmp_path: Path) -> None:
-    arguments = ["--duration", "2", "--nemesis", "none", "--concurrency", "60", "--out", str(tmp_path)]
+    arguments = ["--duration", "2", "--nemesis", "none", "--concurrency", "60", "--out", str(tmp_path), *AT_A_RATE]
     ended = run_limited(arguments, 256, 4096)
     assert ended.returncode == ExitStatus.VALID, ended.stderr
 

@@ -54,7 +54,7 @@ def truncate_behind(client: KafkaCluster, when: Callable[[int], bool]) -> thread
 def test_a_running_cluster_is_judged_and_left_as_it_was(tmp_path: Path) -> None:
     with ours_by_hand(tmp_path / "brokers", QUICK_SESSIONS) as (cluster, client):
         client.create(OTHER)
-        words = ["--duration", "4", "--nemesis", "pause", "--set", "min.insync.replicas=2", "--seed", "5"]
+        words = ["--duration", "4", "--rate=200", "--nemesis", "pause", "--set", "min.insync.replicas=2", "--seed", "5"]
         status, results = cluster.run("kafka", tmp_path / "runs", *words)
         assert status == ExitStatus.VALID
         assert results["acked"] > 100

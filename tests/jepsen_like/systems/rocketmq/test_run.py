@@ -28,7 +28,7 @@ RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--s
 )
 def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) -> None:
     ended = subprocess.run(
-        [*RUN, *arguments.split(), "--set", "client=own", "--duration", "8", "--seed", "3", "--out", str(tmp_path)],
+        [*RUN, *f"{arguments} --set client=own --duration 8 --rate 200 --seed 3".split(), "--out", str(tmp_path)],
         capture_output=True,
         text=True,
         timeout=100,
