@@ -41,6 +41,9 @@ class MemberStatus:
 class EtcdControl(Control):
     """Asks the members of one cluster; every answer is of this moment."""
 
+    answers_within_s: float = STATUS_WITHIN_S
+    """A member that takes longer counts as silent for now."""
+
     def __init__(self, direct: Mapping[int, Address], can_answer: Callable[[int], bool] = lambda node: True) -> None:
         self._direct = dict(direct)
         self._can_answer = can_answer
@@ -53,7 +56,7 @@ class EtcdControl(Control):
         """One member's status; None if it does not answer at once."""
         with contextlib.suppress(NotAnswered, KeyError, ValueError):
             if self._can_answer(node):
-                return MemberStatus.of(await self.ask(self._direct[node], STATUS, {}, within_s=STATUS_WITHIN_S))
+                return MemberStatus.of(await self.ask(self._direct[node], STATUS, {}, within_s=self.answers_within_s))
         return None
 
     async def leaders(self) -> Mapping[Scope, Leadership]:
@@ -99,7 +102,7 @@ class EtcdControl(Control):
         """The hash of all keys that a member holds."""
         for path in HASHES:
             with contextlib.suppress(NotAnswered, KeyError):
-                return str((await self.ask(self._direct[node], path, {}, within_s=STATUS_WITHIN_S))["hash"])
+                return str((await self.ask(self._direct[node], path, {}, within_s=self.answers_within_s))["hash"])
         return None
 
     async def dump(self, ends: Mapping[int, int], writer: DumpWriter) -> None:

@@ -1,5 +1,6 @@
 """The way to the members of an etcd cluster that others run: TLS and a user, named as etcdctl names its options."""
 
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 import attrs
@@ -19,25 +20,32 @@ UNAUTHENTICATED: Final = 401
 
 
 class EtcdConnection(JsonConnection):
-    """A connection whose token is asked for when it begins."""
+    """A connection that shows the token of a user."""
+
+    forget: Callable[[str], None] | None = None
+    """Called with a token that was refused."""
 
     async def ask(self, path: str, body: Any) -> Any:
         """See `JsonConnection`. A refused token ends the connection, so that the next one gets another."""
         try:
             return await super().ask(path, body)
         except ErrorAnswered as error:
-            if error.status == UNAUTHENTICATED:
+            if error.status == UNAUTHENTICATED and self.forget is not None:
+                self.forget(self.authorization)
                 self.close()
             raise
 
 
-@attrs.frozen
+@attrs.define
 class EtcdAccess:
     """The beginning of each connection to a member."""
 
     tls: Certificates | None = None
     user: str = ""
     password: str = attrs.field(default="", repr=False)
+    _token: str = attrs.field(default="", init=False, eq=False, repr=False)
+    """One for all connections, as a login takes a member a while. It counts with each until that member restarts."""
+    _login: trio.Lock = attrs.field(factory=trio.Lock, init=False, eq=False, repr=False)
 
     @classmethod
     def of(cls, target: RunningCluster) -> Self:
@@ -61,21 +69,29 @@ class EtcdAccess:
         return cls(certificates_of(files) if speaks_tls else None, user, password)
 
     async def connect(self, address: Address, *, within_s: float) -> EtcdConnection:
-        """Returns a connection that is logged in. Raises `ErrorAnswered`, or one of `UNREACHABLE`."""
+        """Returns a connection that shows a token. Raises `ErrorAnswered`, or one of `UNREACHABLE`."""
         with trio.fail_after(within_s):
             connection = await EtcdConnection.connect(address, within_s=within_s, tls=self.tls)
             try:
-                await self.log_in(connection)
+                if self.user:
+                    connection.authorization = await self._log_in(connection)
+                    connection.forget = self._forget
             except BaseException:
                 connection.close()
                 raise
         return connection
 
-    async def log_in(self, connection: JsonConnection) -> None:
-        """Let a connection show a new token, which counts with every member until it restarts. Raises like `connect`."""
-        if not self.user:
-            return
-        answer = await connection.ask(AUTHENTICATE, {"name": self.user, "password": self.password})
-        if not isinstance(answer, dict) or not isinstance(token := answer.get("token"), str):
-            raise Unreadable("a login was answered without a token")
-        connection.authorization = token
+    async def _log_in(self, connection: JsonConnection) -> str:
+        """Returns the token, asked for on this connection if there is none. Raises like `connect`."""
+        async with self._login:
+            if not self._token:
+                answer = await connection.ask(AUTHENTICATE, {"name": self.user, "password": self.password})
+                if not isinstance(answer, dict) or not isinstance(token := answer.get("token"), str):
+                    raise Unreadable("a login was answered without a token")
+                self._token = token
+            return self._token
+
+    def _forget(self, token: str) -> None:
+        """A member does not know this one."""
+        if token == self._token:
+            self._token = ""

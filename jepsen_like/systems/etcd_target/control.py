@@ -10,7 +10,7 @@ import trio
 
 from jepsen_like.port.port import Access, Mode, NotServing, RunningCluster
 from jepsen_like.port.wires import Address, text_of
-from jepsen_like.systems.etcd.control import POLL_S, STATUS_WITHIN_S, EtcdControl
+from jepsen_like.systems.etcd.control import POLL_S, EtcdControl
 from jepsen_like.systems.etcd.processes import STATUS
 from jepsen_like.systems.etcd.register_workload import encode
 from jepsen_like.systems.etcd_target.access import UNAUTHENTICATED, EtcdAccess
@@ -19,15 +19,12 @@ from jepsen_like.systems.foreign.json_client import UNREACHABLE, ErrorAnswered, 
 from jepsen_like.systems.reports import ask_each
 from jepsen_like.systems.target.system import first_answer, name_of, none_answers
 
-BAD_REQUEST: Final = 400
 MEMBERS: Final = "/v3/cluster/member/list"
 RANGE: Final = "/v3/kv/range"
 DELETE: Final = "/v3/kv/deleterange"
 ANSWER_WITHIN_S: Final = 5.0
 SILENT_AFTER_S: Final = 2.0
 CLEAR_WITHIN_S: Final = 20.0
-REFUSED: Final = (BAD_REQUEST, UNAUTHENTICATED)
-"""The answers to a request without a token, and with one that a member does not know."""
 NOBODY: Final = "0"
 """The leader of a member that knows none."""
 
@@ -40,6 +37,8 @@ def prefix_of(cluster_id: str) -> str:
 class EtcdTargetControl(EtcdControl):
     """See `EtcdControl`. It removes the keys of its run, and no other ones."""
 
+    answers_within_s = 2.0
+
     def __init__(self, access: Access, direct: Mapping[int, Address]) -> None:
         super().__init__(direct)
         assert access.target is not None
@@ -47,25 +46,20 @@ class EtcdTargetControl(EtcdControl):
         prefix = prefix_of(access.cluster_id)
         self._ours = {"key": encode(prefix), "range_end": encode(prefix[:-1] + chr(ord(prefix[-1]) + 1))}
         self._prefix = prefix
-        self._token = ""
         self.is_ours = False
         """True once keys of the run can be there because of this run."""
 
     async def ask(self, address: Address, path: str, body: Any, *, within_s: float) -> Any:
-        """See `EtcdControl`. All questions show one token, as long as it counts: a login takes a member a while."""
+        """See `EtcdControl`. A refused token is replaced once."""
         try:
             with trio.fail_after(within_s):
-                async with JsonConnection.open(address, within_s=within_s, tls=self._access.tls) as connection:
-                    connection.authorization = self._token
-                    try:
-                        return await connection.ask(path, body)
-                    except ErrorAnswered as error:
-                        if error.status not in REFUSED or not self._access.user:
-                            raise
-                    connection.authorization = ""
-                    await self._access.log_in(connection)
-                    self._token = connection.authorization
-                    return await connection.ask(path, body)
+                for is_last in (False, True):
+                    with contextlib.closing(await self._access.connect(address, within_s=within_s)) as connection:
+                        try:
+                            return await connection.ask(path, body)
+                        except ErrorAnswered as error:
+                            if is_last or error.status != UNAUTHENTICATED:
+                                raise
         except (*UNREACHABLE, ErrorAnswered) as error:
             raise NotAnswered(words_of(error, within_s)) from None
 
@@ -94,7 +88,7 @@ class EtcdTargetControl(EtcdControl):
         """Returns the keys of the run as one member has them; None if it does not answer."""
         with contextlib.suppress(NotAnswered):
             answer = await self.ask(
-                self._direct[node], RANGE, {**self._ours, "serializable": True}, within_s=STATUS_WITHIN_S
+                self._direct[node], RANGE, {**self._ours, "serializable": True}, within_s=self.answers_within_s
             )
             return answer.get("kvs", [])
         return None

@@ -31,10 +31,13 @@ class TargetConnection(BrokerConnection):
     async def role(self) -> str:
         """Returns `brokerRole` as it is now. Raises `BrokerRefused` and `NoBrokerAnswer`."""
         try:
-            reported = (await self.runtime_info()).get(ROLE)
-            return reported or brokers.config_of(await self.ask(brokers.CONFIG))[ROLE]
+            return await self.role_in(await self.runtime_info())
         except (BadBody, KeyError, ValueError) as error:
             raise NoBrokerAnswer(str(error)) from error
+
+    async def role_in(self, table: Mapping[str, str]) -> str:
+        """Returns the role, with the runtime information at hand. Raises `NoBrokerAnswer`, `KeyError` and `ValueError`."""
+        return table.get(ROLE) or brokers.config_of(await self.ask(brokers.CONFIG))[ROLE]
 
 
 def connection_named(name: str) -> type[TargetConnection]:

@@ -14,7 +14,7 @@ from jepsen_like.systems.rocketmq.clients import BrokerConnection, Pulled
 from jepsen_like.systems.rocketmq.connection import BrokerRefused, NoBrokerAnswer, NoConnection
 from jepsen_like.systems.rocketmq.control import POLL_S, BrokerStatus, RocketControl
 from jepsen_like.systems.rocketmq.mode import RocketMode
-from jepsen_like.systems.rocketmq_target.clients import ROLE, TargetClients, access_to
+from jepsen_like.systems.rocketmq_target.clients import TargetClients, TargetConnection, access_to
 from jepsen_like.systems.rocketmq_target.mode import RocketTargetMode
 from jepsen_like.systems.target.system import first_answer, name_of
 from raft.addresses import address_of
@@ -83,10 +83,20 @@ class RocketTargetControl(RocketControl):
 
     # ---------------------------------------------------------------- what they are
 
+    async def ask_broker(self, address: Address) -> tuple[Mapping[str, str], str]:
+        """Returns runtime information and role of the broker there. Raises an error of `_NO_ANSWER`."""
+
+        async def ask(on: BrokerConnection) -> tuple[Mapping[str, str], str]:
+            assert isinstance(on, TargetConnection)
+            table = await on.runtime_info()
+            return table, await on.role_in(table)
+
+        return await self._on(address, ask)
+
     async def status(self, node: int) -> BrokerStatus | None:
         """Returns the status of one broker; None if it does not answer at once. Given roles have no epochs here."""
         try:
-            table, role = await self._on(self._direct[node], _ask_broker)
+            table, role = await self.ask_broker(self._direct[node])
             end = int(table["commitLogMaxOffset"])
             behind = table.get("dispatchBehindBytes")
             return BrokerStatus(
@@ -204,17 +214,18 @@ class RocketTargetControl(RocketControl):
         return not await self._is_routed()
 
 
-async def _ask_broker(on: BrokerConnection) -> tuple[Mapping[str, str], str]:
-    """Returns runtime information and role."""
-    table = await on.runtime_info()
-    return table, table.get(ROLE) or brokers.config_of(await on.ask(brokers.CONFIG))[ROLE]
-
-
 async def addresses_of(target: RunningCluster) -> dict[int, Address]:
     """Returns the addresses of the brokers, numbered by the order of their names, then of their addresses. Raises `NotServing`."""
-    mode = RocketTargetMode.of((), "async-slave")
-    groups = await RocketTargetControl(mode, Access("", target=target), {}).groups_found()
-    found = [address for group in groups for address in group]
+    control = RocketTargetControl(RocketTargetMode.of((), "async-slave"), Access("", target=target), {})
+    found = [address for group in await control.groups_found() for address in group]
     if not found:
         raise NotServing("no broker is registered at --bootstrap-servers")
+
+    async def ask(address: Address) -> None:
+        try:
+            await control.ask_broker(address)
+        except _NO_ANSWER as error:
+            raise NotAnswered(str(error)) from error
+
+    await first_answer(found, ask, "the brokers")
     return dict(enumerate(found, 1))

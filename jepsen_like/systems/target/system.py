@@ -45,7 +45,10 @@ def name_of(cluster_id: str) -> str:
     return f"{OURS_BEGINS}{cluster_id}"
 
 
-async def first_answer(addresses: Iterable[Address], ask: Callable[[Address], Awaitable[T]]) -> T:
+SERVERS: Final = "--bootstrap-servers"
+
+
+async def first_answer(addresses: Iterable[Address], ask: Callable[[Address], Awaitable[T]], whom: str = SERVERS) -> T:
     """Returns the answer of the first that has one. Raises `NotServing` with the reasons of all, each a `NotAnswered`."""
     why: dict[Address, str] = {}
     for address in addresses:
@@ -53,10 +56,10 @@ async def first_answer(addresses: Iterable[Address], ask: Callable[[Address], Aw
             return await ask(address)
         except NotAnswered as error:
             why[address] = str(error)
-    raise none_answers(why)
+    raise none_answers(why, whom)
 
 
-def none_answers(why: Mapping[Address, str]) -> NotServing:
-    """Returns the error of a cluster none of whose given addresses answers, with the reason of each."""
+def none_answers(why: Mapping[Address, str], whom: str = SERVERS) -> NotServing:
+    """Returns the error of a cluster none of whose addresses answers, with the reason of each."""
     told = "; ".join(f"{text_of(address)}: {reason}" for address, reason in why.items())
-    return NotServing(f"none of --bootstrap-servers answers; {told}")
+    return NotServing(f"none of {whom} answers; {told}")

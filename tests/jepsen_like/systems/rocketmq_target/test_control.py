@@ -1,6 +1,7 @@
 """A run finds the brokers by their name servers, and removes the topic that it has made, and no other one."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -10,10 +11,12 @@ from jepsen_like.port.wires import Address
 from jepsen_like.systems.rocketmq_target import control as module
 from jepsen_like.systems.rocketmq_target.control import RocketTargetControl
 from jepsen_like.systems.rocketmq_target.mode import RocketTargetMode
+from jepsen_like.systems.rocketmq_target.system import RocketTarget
 from rocketmq_compat.remoting.bodies import BrokerData, ClusterInfo
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command
 from rocketmq_compat.remoting.headers.fields import ExtHeader
+from tests.rocketmq_compat.broker.pairs import eventually, name_server, running_broker
 
 NAMES: Address = ("names", 9876)
 BROKERS = {1: ("a", 1), 2: ("a", 2), 3: ("b", 1)}
@@ -86,3 +89,42 @@ async def test_a_broker_that_no_name_server_lists_takes_no_part(monkeypatch: pyt
     control = NamedControl(PAIR)
     assert await control.absence(1) is None
     assert await control.absence(3) == "it answers at b:1, and the name servers list it no longer"
+
+
+ACCOUNTS = """
+accounts:
+  - accessKey: operator
+    secretKey: operates
+    admin: true
+  - accessKey: customer
+    secretKey: consumes
+"""
+
+
+async def test_an_account_makes_and_removes_topic_and_group_and_another_one_is_refused(tmp_path: Path) -> None:
+    accounts, config = tmp_path / "plain_acl.yml", tmp_path / "client.properties"
+    accounts.write_text(ACCOUNTS)
+    async with (
+        name_server() as names,
+        running_broker("namesrvAddr={}:{}".format(*names.address), "aclEnable=true", f"aclFile={accounts}") as broker,
+    ):
+        await eventually(lambda: bool(names.table.cluster_info().broker_addr_table))
+        target = RunningCluster(servers=(names.address,), properties=config)
+        config.write_text("accessKey=operator\nsecretKey=operated\n")
+        with pytest.raises(NotServing, match=r"none of the brokers answers; .*AclException"):
+            await RocketTarget().find_members(target)
+        config.write_text("accessKey=customer\nsecretKey=consumes\n")
+        found = await RocketTarget().find_members(target)
+        mode = RocketTargetMode.of([], "async-slave").on(1)
+        access = Access("run-1", target=target)
+        with pytest.raises(NotServing, match=r"was not ready within 0\.5 s: .*AclException"):
+            await RocketTargetControl(mode, access, found).prepare(mode, "log", within_s=0.5)
+        config.write_text("accessKey=operator\nsecretKey=operates\n")
+        control = RocketTargetControl(mode, access, found)
+        await control.prepare(mode, "log", within_s=10)
+        assert broker.context.topics.get("quorumlog-run-1") is not None
+        connection = await control._clients.connect(1, within_s=5)
+        assert (await connection.send(0, b"message")).offset == 0
+        connection.close()
+        await control.clear()
+        assert broker.context.topics.get("quorumlog-run-1") is None
