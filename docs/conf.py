@@ -34,6 +34,8 @@ CONTENTS = {
         "docs/real",
         "docs/findings/apache-kafka-bootstrap-checkpoint",
         "docs/findings/apache-rocketmq-dledger-queues",
+        "docs/findings/apache-rocketmq-isolated-master",
+        "docs/findings/apache-rocketmq-old-master",
         "docs/findings/zookeeper-first-snapshot",
         "docs/your-cluster",
         "docs/systems",

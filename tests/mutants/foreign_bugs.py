@@ -188,8 +188,8 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         "apache-rocketmq-unclean-master-has-all",
         "a master from outside of the set is held to what those in it had",
         "jepsen_like.systems.apache_rocketmq.mode",
-        'self.settings[ALL_ACK] == "true" and self.settings[UNCLEAN] == "false"',
-        'self.settings[ALL_ACK] == "true"',
+        'asks_all and self.settings[UNCLEAN] == "false"',
+        "asks_all",
     ),
     _bug(
         "apache-rocketmq-controller-tells-a-local-address",

@@ -1,6 +1,7 @@
 """The harness's questions to brokers of Apache RocketMQ, past the fault network."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import trio
@@ -81,25 +82,35 @@ class ApacheRocketControl(RocketControl):
 
     async def in_sync(self, scope: Scope) -> tuple[int, ...]:
         """The SyncStateSet, as the leader of the controllers has it; none in groups without a controller."""
-        if not self._apache.has_controller:
-            return ()
-        told = await ask_each(self._brokers, self._sync_states)
-        states = [found[scope] for found in told.values() if scope in found]
-        newest = max(states, default=None)
-        members = () if newest is None else (self._members.get(address) for address in newest.in_sync)
+        state = await self._sync_state(scope)
+        members = () if state is None else map(self._members.get, state.in_sync)
         return tuple(sorted(node for node in members if node is not None))
 
-    async def _sync_states(self, node: int) -> Mapping[str, controllers.SyncState] | None:
-        """Returns what the controller next to a broker tells of all groups; None if it does not lead, or not answer."""
-        try:
-            return await self._on(self._ledgers[node], self._ask_controller)
-        except _NO_ANSWER:
+    async def _sync_state(self, scope: Scope) -> controllers.SyncState | None:
+        """Returns the newest word of a controller that leads about a group; None without any."""
+        if not self._apache.has_controller:
             return None
+        told = await self._ask_leading(controllers.ask_sync_state(self._groups.scopes))
+        states = []
+        for answer in told:
+            with contextlib.suppress(*brokers.NOT_ANSWERED):
+                states.append(controllers.sync_states_of(answer)[scope])
+        return max(states, default=None)
 
-    async def _ask_controller(self, on: BrokerConnection) -> Mapping[str, controllers.SyncState] | None:
-        if not controllers.leads_controllers(await on.ask(controllers.CONTROLLER_METADATA)):
-            return None
-        return controllers.sync_states_of(await on.ask(controllers.ask_sync_state(self._groups.scopes)))
+    async def _ask_leading(self, request: Command) -> Sequence[Command]:
+        """Returns the answers of the controllers that take themselves for the leader; an old one may do so for a while."""
+
+        async def ask(on: BrokerConnection) -> Command | None:
+            leads = controllers.leads_controllers(await on.ask(controllers.CONTROLLER_METADATA))
+            return await on.ask(request) if leads else None
+
+        async def ask_one(node: int) -> Command | None:
+            try:
+                return await self._on(self._ledgers[node], ask)
+            except _NO_ANSWER:
+                return None
+
+        return tuple((await ask_each(self._brokers, ask_one)).values())
 
     async def _all_in_sync(self) -> bool:
         """Returns True if every broker may be the next master; asked of groups with a controller."""
@@ -107,13 +118,16 @@ class ApacheRocketControl(RocketControl):
         return [len(nodes) for nodes in found] == [self._groups.size] * self._groups.pairs
 
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """As of our own brokers; with a controller, once all are in its set, for a copy that is not may hold what is cut later."""
+        """As of our own brokers; with a controller, once all are in its set, for a copy that is not may hold what is cut later.
+
+        A slave that follows an old master stays out of the set, and is compared all the same.
+        """
         began = trio.current_time()
         if self._apache.has_controller:
-            with trio.move_on_after(within_s):
+            with trio.move_on_after(within_s / 2):
                 while not await self._all_in_sync():  # noqa: ASYNC110
                     await trio.sleep(POLL_S)
-        return await super().settle(within_s=max(POLL_S, began + within_s - trio.current_time()))
+        return await super().settle(within_s=began + within_s - trio.current_time())
 
     def shows(self, offset: int, pulled: Pulled) -> bool:
         """True: a queue may lack messages, and have those behind them at other places; the check then tells which."""
@@ -126,25 +140,22 @@ class ApacheRocketControl(RocketControl):
         """
         began = trio.current_time()
         await super().prepare(mode, workload, within_s=within_s)
-        if self._apache.has_controller:
-            await self._await_set(began + within_s)
         if not self._apache.is_raft:
             return
         lacking: dict[int, Address] = dict(self._direct)
         with trio.move_on_at(began + within_s):
             while lacking := {node: self._direct[node] for node in self._brokers if not await self._knows_topic(node)}:  # noqa: ASYNC110
                 await trio.sleep(POLL_S)
-            return
-        names = ", ".join(f"n{node}" for node in lacking)
-        raise NotServing(f"the topic {TOPIC} was not copied to {names} within {within_s:g} s")
-
-    async def _await_set(self, until: float) -> None:
-        """Wait until every broker is in the set of its controller. Raises `NotServing`."""
-        with trio.move_on_at(until):
-            while not await self._all_in_sync():  # noqa: ASYNC110
+            while self._apache.has_controller and not await self._all_in_sync():  # noqa: ASYNC110
                 await trio.sleep(POLL_S)
             return
-        raise NotServing("the controllers have a set of brokers in sync that lacks some")
+        names = ", ".join(f"n{node}" for node in lacking)
+        why = (
+            f"the topic {TOPIC} was not copied to {names}"
+            if lacking
+            else "the controllers' set of brokers in sync lacks some"
+        )
+        raise NotServing(f"{why} within {within_s:g} s")
 
     async def _knows_topic(self, node: int) -> bool:
         request = Command(RequestCode.GET_TOPIC_CONFIG, ext={"topic": TOPIC})

@@ -29,6 +29,9 @@ VERSION: Final = "version"
 ALL_ACK: Final = "allAckInSyncStateSet"
 MIN_IN_SYNC: Final = "minInSyncReplicas"
 UNCLEAN: Final = "enableElectUncleanMaster"
+SCAN_MASTER: Final = "scanInactiveMasterInterval"
+OF_CONTROLLERS: Final = (UNCLEAN, SCAN_MASTER)
+"""The settings that controllers take, and not brokers."""
 FOLLOWS: Final = (
     *(*OF_ROLES, "bindAddress", "brokerClusterName", "brokerIP1", "brokerIP2", "totalReplicas"),
     *("enableControllerMode", "controllerAddr", "fetchControllerAddrByDnsLookup"),
@@ -82,7 +85,13 @@ class ApacheRocketMode(RocketMode):
     def for_brokers(self) -> Mapping[str, str]:
         """The given settings that brokers take."""
         given = dict(word.split("=", 1) for word in self.given)
-        return {name: value for name, value in given.items() if name not in (UNCLEAN, VERSION)}
+        return {name: value for name, value in given.items() if name not in (*OF_CONTROLLERS, VERSION)}
+
+    @property
+    def for_controllers(self) -> Mapping[str, str]:
+        """The given settings that controllers take."""
+        given = dict(word.split("=", 1) for word in self.given)
+        return {name: value for name, value in given.items() if name in OF_CONTROLLERS}
 
     @property
     def is_raft(self) -> bool:
@@ -121,7 +130,8 @@ class ApacheRocketMode(RocketMode):
         They have no controller.
         """
         if self.has_controller:
-            waits_for_all = self.settings[ALL_ACK] == "true" and self.settings[UNCLEAN] == "false"
+            asks_all = self.settings[ALL_ACK] == "true" or int(self.settings[IN_SYNC]) >= self.division.size
+            waits_for_all = asks_all and self.settings[UNCLEAN] == "false"
             like = RocketReplication.SYNC_SLAVE if waits_for_all else RocketReplication.ASYNC_SLAVE
             return ControllerRule(like, self.acks_are_durable, waits_for_all=waits_for_all)
         if self.is_raft:
@@ -167,7 +177,7 @@ def _rules(replication: str) -> dict[str, tuple[str, ...]]:
 
 def _check(name: str, value: str, rules: Mapping[str, tuple[str, ...]]) -> None:
     """Raises `WrongMode`."""
-    known = (*rules, QUEUES, *broker_names())
+    known = (*rules, QUEUES, *broker_names(), *(OF_CONTROLLERS if UNCLEAN in rules else ()))
     if name in FOLLOWS:
         raise WrongMode(f"--set: {name} follows from --replication and the cluster")
     if name not in known:

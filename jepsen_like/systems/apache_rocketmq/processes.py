@@ -11,7 +11,7 @@ from jepsen_like.port.port import NotServing, ProcessPlan
 from jepsen_like.port.wires import Address, text_of
 from jepsen_like.systems.apache_rocketmq import brokers, controllers
 from jepsen_like.systems.apache_rocketmq.brokers import LedgerMember
-from jepsen_like.systems.apache_rocketmq.mode import UNCLEAN, ApacheRocketMode
+from jepsen_like.systems.apache_rocketmq.mode import ApacheRocketMode
 from jepsen_like.systems.archives.catalogue import apache_rocketmq
 from jepsen_like.systems.archives.jars import JarSet
 from jepsen_like.systems.foreign.launch import Launch
@@ -20,6 +20,7 @@ from jepsen_like.systems.rocketmq.processes import ALL_IN_TURN, NAMESERVER, name
 
 HA, LEDGER = "ha", "ledger"
 """The ports of a broker besides the one for clients and other brokers: records for slaves, and DLedger's."""
+CLUSTER: Final = "quorumlog"
 STORE: Final = "store"
 CONTROLLER_STORE: Final = "controller"
 FILES: Final = "files"
@@ -121,7 +122,7 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
         **SMALL,
         **(BROKER_TIMES if mode.has_controller else {}),
         **mode.for_brokers,
-        "brokerClusterName": "quorumlog",
+        "brokerClusterName": CLUSTER,
         "brokerName": groups.scopes[number],
         "brokerIP1": plan.advertised[node][0],
         "brokerIP2": plan.advertised[node][0],
@@ -154,7 +155,7 @@ def controller_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, 
     """Returns the lines of a controller's configuration. One port takes what controllers send each other, and what brokers ask."""
     return {
         **CONTROLLER_TIMES,
-        UNCLEAN: str(mode.settings[UNCLEAN]),
+        **mode.for_controllers,
         "controllerDLegerGroup": "controllers",
         "controllerDLegerSelfId": ledger_id(plan.member.id),
         "controllerDLegerPeers": ";".join(

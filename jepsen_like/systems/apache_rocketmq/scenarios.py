@@ -5,11 +5,13 @@ from typing import Final
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from jepsen_like.port.scenario import NamedScenario, Shows, Trial
-from jepsen_like.systems.apache_rocketmq.mode import FLUSH, IN_SYNC
+from jepsen_like.systems.apache_rocketmq.mode import ALL_ACK, FLUSH, IN_SYNC, MIN_IN_SYNC
 from jepsen_like.systems.apache_rocketmq.promises import ApacheReplication
 from rocketmq_compat.config_keys import ASYNC_FLUSH, SYNC_FLUSH
 
 POWER_OF_MASTER: Final = (Fault(1, "power", Target.LEADER, at_s=8.0, hold_s=1.0, seed=1),)
+MASTER_CUT_OFF: Final = (Fault(1, "partition", Target.LEADER, at_s=6.0, hold_s=16.0, seed=2),)
+"""The master and the controller next to it. By this seed clients reach it all the while, and another one is elected meanwhile."""
 
 
 def _trial(
@@ -20,6 +22,16 @@ def _trial(
         name=f"{replication.value}, {words[0]}",
         replication=replication.value,
         settings=words,
+        faults=faults,
+        shows=shows,
+    )
+
+
+def _with_controller(setting: str, faults: tuple[Fault, ...], shows: Shows, *others: str) -> Trial:
+    return Trial(
+        name=", ".join((ApacheReplication.CONTROLLER.value, setting, *others)),
+        replication=ApacheReplication.CONTROLLER.value,
+        settings=(setting, *others),
         faults=faults,
         shows=shows,
     )
@@ -37,6 +49,22 @@ SCENARIOS: Final = (
         trials=(
             _trial(ApacheReplication.SYNC_SLAVE, ASYNC_FLUSH, POWER_OF_MASTER, Shows.LOSS, f"{IN_SYNC}=2"),
             _trial(ApacheReplication.SYNC_SLAVE, SYNC_FLUSH, POWER_OF_MASTER, Shows.NO_LOSS, f"{IN_SYNC}=2"),
+        ),
+    ),
+    NamedScenario(
+        name="apache-rocketmq-isolated-master",
+        story=(
+            "A master is cut off from the other brokers and from their controllers, and clients still reach it. By default it acknowledges "
+            "alone what the next master lacks. It does so, too, where all in the SyncStateSet must have a message: its own set is itself by "
+            "then. Where two must be in the set, only messages that wait right then are lost. Where three copies are asked for, nothing is."
+        ),
+        workload="log",
+        duration_s=40.0,
+        trials=(
+            _with_controller(f"{ALL_ACK}=false", MASTER_CUT_OFF, Shows.LOSS),
+            _with_controller(f"{ALL_ACK}=true", MASTER_CUT_OFF, Shows.BROKEN),
+            _with_controller(f"{ALL_ACK}=true", MASTER_CUT_OFF, Shows.BROKEN, f"{MIN_IN_SYNC}=2"),
+            _with_controller(f"{IN_SYNC}=3", MASTER_CUT_OFF, Shows.NO_LOSS),
         ),
     ),
 )

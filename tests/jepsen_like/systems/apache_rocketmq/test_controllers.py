@@ -36,7 +36,6 @@ def test_the_set_of_a_group_is_read_with_both_of_its_epochs() -> None:
     }
     found = sync_states_of(answer({"replicasInfoTable": {"broker-a": state}}))
     assert found == {"broker-a": SyncState(3, 7, "n1:1", frozenset({"n1:1", "n3:1"}))}
-    assert found["broker-a"].in_sync == {"n1:1", "n3:1"}
 
 
 def test_a_group_without_a_master_has_a_set_all_the_same() -> None:

@@ -96,6 +96,7 @@ SAFEST = ("allAckInSyncStateSet=true", "minInSyncReplicas=2")
     [
         ([], True),
         (["inSyncReplicas=2"], True),
+        (["inSyncReplicas=3"], False),
         (["allAckInSyncStateSet=true"], False),
         (SAFEST, False),
         ([*SAFEST, "enableElectUncleanMaster=true"], True),

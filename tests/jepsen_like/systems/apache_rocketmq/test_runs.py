@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,18 +18,47 @@ pytestmark = [
 ]
 
 
+CLIENTS = 10
+ALL_OF_THE_SET = ("--set", "allAckInSyncStateSet=true", "--set", "minInSyncReplicas=2")
+
+
+def results_of(directory: Path, replication: str, seed: int, *settings: str) -> tuple[int, dict[str, Any]]:
+    words = [
+        "run",
+        "--system",
+        "apache-rocketmq",
+        "--replication",
+        replication,
+        "--duration",
+        "60",
+        "--quick",
+        *settings,
+    ]
+    words += ["--nemesis", "kill,pause,partition", "--seed", str(seed), "--out", str(directory)]
+    status = execute(words)
+    results = json.loads((directory / "latest" / "results.json").read_text())
+    hit = {fault["kind"] for fault in results["faults"] if fault["target"] == "leader"}
+    assert hit == {"kill", "pause", "partition"}
+    assert results["acked"] > 2000
+    return status, results
+
+
 @pytest.mark.parametrize(
     "seed", [1, 2]
 )  # seed 3 met what docs/findings tells of the queues of a broker that was killed
 def test_a_group_by_dledger_keeps_all_while_leaders_are_killed_paused_and_cut_off(tmp_path: Path, seed: int) -> None:
-    words = ["run", "--system", "apache-rocketmq", "--replication", "dledger", "--duration", "60", "--quick"]
-    words += ["--nemesis", "kill,pause,partition", "--seed", str(seed), "--out", str(tmp_path)]
-    assert execute(words) == ExitStatus.VALID
-    results = json.loads((tmp_path / "latest" / "results.json").read_text())
-    assert results["acked"] > 2000
-    assert results["lost_acked"] == 0
-    hit = {fault["kind"] for fault in results["faults"] if fault["target"] == "leader"}
-    assert hit == {"kill", "pause", "partition"}
+    status, results = results_of(tmp_path, "dledger", seed)
+    assert (status, results["lost_acked"]) == (ExitStatus.VALID, 0)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_group_with_controllers_loses_no_more_than_what_waits_on_a_master_that_is_cut_off(
+    tmp_path: Path, seed: int
+) -> None:
+    status, results = results_of(tmp_path, "controller", seed, *ALL_OF_THE_SET)
+    cuts = sum(fault["kind"] == "partition" for fault in results["faults"])
+    assert results["lost_acked"] <= CLIENTS * cuts
+    assert status == (ExitStatus.VIOLATION if results["lost_acked"] else ExitStatus.VALID)
 
 
 @pytest.mark.parametrize("story", SCENARIOS, ids=lambda story: story.name)
