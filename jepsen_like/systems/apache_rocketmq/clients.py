@@ -10,6 +10,9 @@ from jepsen_like.systems.rocketmq.connection import NoBrokerAnswer
 class ApacheConnection(BrokerConnection):
     """The requests of operations."""
 
+    masters_know_topics: ClassVar[bool] = False
+    """Slaves copy topics every 10 s, so one that an operator lets lead may hold messages of a topic that it does not know."""
+
     async def role(self) -> str:
         """Returns `brokerRole` as it is now. Raises `NoBrokerAnswer`."""
         try:

@@ -61,6 +61,8 @@ class BrokerConnection(RemotingConnection):
     topic: str = TOPIC
     group: str = PRODUCER
     """The name of who sends and who pulls."""
+    masters_know_topics: ClassVar[bool] = True
+    """True if a master that does not know the topic holds none of its messages."""
 
     async def send(self, queue: int, body: bytes) -> MessageStored:
         """Send one message to a queue.
@@ -102,13 +104,16 @@ class BrokerConnection(RemotingConnection):
         return Pulled(offset, [(head, bytes(head.body(body[at : at + head.size]))) for at, head in read_heads(body)])
 
     async def pull_of_master(self, queue: int, offset: int) -> Pulled:
-        """The same, of a master; nothing, if it does not know the topic. Raises `BrokerRefused` for a slave."""
+        """The same, of a master; nothing, if it does not know the topic and `masters_know_topics`.
+
+        Raises `BrokerRefused`, also for a slave.
+        """
         if await self.role() == SLAVE:
             raise BrokerRefused(ResponseCode.SERVICE_NOT_AVAILABLE, "a slave")
         try:
             return await self.pull(queue, offset, 1)
         except BrokerRefused as refused:
-            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST or not self.masters_know_topics:
                 raise
             return Pulled(offset, ())
 

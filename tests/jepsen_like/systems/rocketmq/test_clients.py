@@ -23,7 +23,7 @@ Answers = Callable[[Command], Command | None]
 
 
 @asynccontextmanager
-async def broker(answers: Answers) -> AsyncIterator[BrokerConnection]:
+async def broker(answers: Answers, kind: type[BrokerConnection] = BrokerConnection) -> AsyncIterator[BrokerConnection]:
     """A connection with a broker that answers so; None closes it."""
 
     async def serve(stream: trio.SocketStream) -> None:
@@ -43,7 +43,7 @@ async def broker(answers: Answers) -> AsyncIterator[BrokerConnection]:
     async with trio.open_nursery() as nursery:
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, serve, [listener])
-        connection = await BrokerConnection.connect(listener.socket.getsockname()[:2], within_s=2)
+        connection = await kind.connect(listener.socket.getsockname()[:2], within_s=2)
         yield connection
         connection.close()
         nursery.cancel_scope.cancel()
