@@ -17,6 +17,7 @@ INSECURE: Final = "insecure-skip-tls-verify"
 KNOWN: Final = (*FILES, INSECURE, "tls", "user", "password")
 AUTHENTICATE: Final = "/v3/auth/authenticate"
 UNAUTHENTICATED: Final = 401
+LOGIN_WITHIN_S: Final = 5.0
 
 
 class EtcdConnection(JsonConnection):
@@ -85,7 +86,9 @@ class EtcdAccess:
         """Returns the token, asked for on this connection if there is none. Raises like `connect`."""
         async with self._login:
             if not self._token:
-                answer = await connection.ask(AUTHENTICATE, {"name": self.user, "password": self.password})
+                # A login that is given up would have to be paid for again.
+                with trio.fail_after(LOGIN_WITHIN_S, shield=True):
+                    answer = await connection.ask(AUTHENTICATE, {"name": self.user, "password": self.password})
                 if not isinstance(answer, dict) or not isinstance(token := answer.get("token"), str):
                     raise Unreadable("a login was answered without a token")
                 self._token = token

@@ -35,7 +35,9 @@ class Dump:
     def record(self, node: int, batch: RecordBatch) -> None:
         """Take the records of a batch."""
         # The checker wants each value; a damaged record gets one that no client appended.
-        values = [self.codec.decode(record)[0] for record in batch.records()]
+        values = [
+            self.codec.decode(record, place)[0] for place, record in enumerate(batch.records(), batch.base_offset)
+        ]
         offset, size = batch.base_offset - self.begin, len(batch.data) + HEADER_BYTES
         self.writer.record(node, offset, batch.epoch, values, size=size)
 

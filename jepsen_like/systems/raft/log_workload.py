@@ -140,6 +140,7 @@ class LogWorkload:
         skipped = place - batch.base_offset
         if not 0 <= skipped < batch.span:
             raise Nonsense(f"a read at {place} was answered from {batch.base_offset} on, {batch.span} records")
-        decoded = [self.codec.decode(record) for record in batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]]
+        records = batch.records()[skipped : skipped + ROWS_OF_ONE_READ_MAX]
+        decoded = [self.codec.decode(record, at) for at, record in enumerate(records, place)]
         is_whole = all(is_whole for _, is_whole in decoded)
         return Seen([value for value, _ in decoded], offset, epoch=batch.epoch, is_whole=is_whole)

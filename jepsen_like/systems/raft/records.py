@@ -8,7 +8,7 @@ import attrs
 from jepsen_like.workload.payload import DAMAGED, decode_value, encode_value
 
 OTHERS: Final = 1 << 60
-"""Added to the CRC of a record that others have appended: no id that is drawn comes so far."""
+"""Added to a CRC of a record that others have appended, and of its place: no id that is drawn comes so far."""
 
 
 @attrs.frozen
@@ -21,10 +21,13 @@ class RecordCodec:
         """Returns a record of a value, `size` bytes behind the prefix."""
         return self.prefix + encode_value(value, size)
 
-    def decode(self, record: bytes) -> tuple[int, bool]:
-        """Returns the value of a record, and whether its bytes are whole. Those of others are taken as they are."""
+    def decode(self, record: bytes, place: int) -> tuple[int, bool]:
+        """Returns the value of a record at a place of the log, and whether its bytes are whole.
+
+        Those of others are taken as they are, and told from each other by their places, too.
+        """
         if not record.startswith(self.prefix):
-            return OTHERS + zlib.crc32(record), True
+            return OTHERS + zlib.crc32(record, place), True
         return decode_value(record[len(self.prefix) :])
 
 

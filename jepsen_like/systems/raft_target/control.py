@@ -33,6 +33,8 @@ def codec_of(cluster_id: str) -> RecordCodec:
 class RaftTargetControl(RaftControl):
     """See `RaftControl`; other clients may append at any time."""
 
+    answers_within_s = 2.0
+
     def __init__(self, access: Access, direct: Mapping[int, Address]) -> None:
         assert access.target is not None
         super().__init__(access, direct, clients=RaftAccess.of(access.target).clients(direct))

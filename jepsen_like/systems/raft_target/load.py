@@ -63,8 +63,8 @@ class SharedLoad(RoutedLoad):
         offset = self._part.begin
         while offset < end:
             for batch in (await connection.read(offset, READ_BYTES)).batches:
-                values = (self._codec.decode(record)[0] for record in batch.records())
-                found += filter(is_of_others, values)
+                places = enumerate(batch.records(), batch.base_offset)
+                found += filter(is_of_others, (self._codec.decode(record, place)[0] for place, record in places))
                 offset = batch.base_offset + batch.span
         return found
 

@@ -115,16 +115,16 @@ class RocketTargetControl(RocketControl):
         return True
 
     async def settle(self, *, within_s: float) -> Mapping[int, int]:
-        """Wait until each group has a master that gives the ends of the run's queues."""
+        """Wait until each group has one master, which gives the ends of the run's queues."""
         why = "no broker answers"
         with trio.move_on_after(within_s):
             while True:
-                masters = await self.masters()
+                masters = [node for node, status in (await self.statuses()).items() if status.is_master]
                 try:
-                    if len(masters) == self._groups.pairs:
-                        ends = [await self._ends(master.node) for master in masters.values()]
+                    if sorted(map(self._groups.number_of, masters)) == list(range(self._groups.pairs)):
+                        ends = [await self._ends(node) for node in masters]
                         return {obj: end for of_group in ends for obj, end in of_group.items()}
-                    why = f"of {self._groups.pairs} groups {len(masters)} have a master"
+                    why = f"masters are {', '.join(f'n{node}' for node in masters) or 'none'}"
                 except _NO_ANSWER as error:
                     why = str(error)
                 await trio.sleep(POLL_S)
@@ -178,30 +178,27 @@ class RocketTargetControl(RocketControl):
         raise NotServing(f"the name server refuses: code {answer.code}: {answer.remark}")
 
     async def clear(self) -> str | None:
-        """Delete topic and group, if the run has made them: at all masters, and then at the name servers."""
+        """Delete topic and group, if the run has made them: at all masters, and at the name servers once slaves know it."""
         if not self.is_ours:
             return None
-        why = "no master answers"
+        why: str | None = "no master answers"
         with trio.move_on_after(CLEAR_WITHIN_S):
             while True:
                 try:
-                    if await self._delete_all():
+                    if (why := await self._delete_all()) is None:
                         return None
-                    why = "name servers still know it"
-                except _NO_ANSWER as error:
-                    why = str(error)
-                except NotServing as error:
+                except (*_NO_ANSWER, NotServing) as error:
                     why = str(error)
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {self.topic} of this run could not be deleted: {why}")
 
-    async def _delete_all(self) -> bool:
-        """Returns True if no name server knows the topic any more."""
+    async def _delete_all(self) -> str | None:
+        """Returns who still has the topic; None if it is gone. A slave would tell the name servers of it again."""
         topic = TopicRequestHeader(topic=self.topic)
         group = DeleteSubscriptionGroupRequestHeader(group_name=self.topic, clean_offset=True)
         masters = await self.masters()
         if len(masters) < self._groups.pairs:
-            raise NoBrokerAnswer("a group has no master")
+            return "a group has no master"
 
         async def delete(on: BrokerConnection) -> None:
             await on.require(RequestCode.DELETE_TOPIC_IN_BROKER, topic)
@@ -209,9 +206,20 @@ class RocketTargetControl(RocketControl):
 
         for master in masters.values():
             await self._on(self._direct[master.node], delete)
+        if having := [f"n{node}" for node in self._brokers if await self._has_topic(node)]:
+            return f"{', '.join(having)} still has it"
         forget = NamesrvTopicRequestHeader(topic=self.topic)
         await self.ask_names(RequestCode.DELETE_TOPIC_IN_NAMESRV, forget)
-        return not await self._is_routed()
+        return "a name server still knows it" if await self._is_routed() else None
+
+    async def _has_topic(self, node: int) -> bool:
+        """Returns True if a broker has the topic; one that does not answer tells no name server of it."""
+        request = Command(RequestCode.GET_TOPIC_CONFIG, ext=TopicRequestHeader(topic=self.topic).ext())
+        try:
+            answer = await self._on(self._direct[node], lambda on: on.ask(request))
+        except _NO_ANSWER:
+            return False
+        return answer.code == ResponseCode.SUCCESS
 
 
 async def addresses_of(target: RunningCluster) -> dict[int, Address]:

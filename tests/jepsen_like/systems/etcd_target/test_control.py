@@ -128,4 +128,4 @@ async def test_members_agree_once_all_have_the_same_of_the_run() -> None:
             await control.settle(within_s=0.1)
         other.answers |= {RANGE: (200, {}), STATUS: (200, {**LEADER, "raftAppliedIndex": "8"})}
         with pytest.raises(NotServing, match="n2 lags"):
-            await control.settle(within_s=0.1)
+            await control.settle(within_s=1.5)

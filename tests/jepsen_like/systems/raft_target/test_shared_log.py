@@ -37,15 +37,16 @@ def draw(made: LogWorkload, f: Action) -> Request:
 def test_a_record_of_the_run_is_known_by_its_beginning() -> None:
     record = OURS.encode(7, 100)
     assert record.startswith(b"quorumlog-run-5 ")
-    assert OURS.decode(record) == (7, True)
+    assert OURS.decode(record, 3) == (7, True)
     for other in (b"order 7", codec_of("run-6").encode(7, 100), RecordCodec().encode(7, 100)):
-        value, is_whole = OURS.decode(other)
+        value, is_whole = OURS.decode(other, 3)
         assert is_whole
         assert is_of_others(value)
+        assert OURS.decode(other, 4) != (value, True)
 
 
 def test_a_damaged_record_of_the_run_is_no_record_of_others() -> None:
-    value, is_whole = OURS.decode(OURS.encode(7, 100)[:-1])
+    value, is_whole = OURS.decode(OURS.encode(7, 100)[:-1], 3)
     assert not is_whole
     assert not is_of_others(value)
 

@@ -117,8 +117,8 @@ async def test_an_account_makes_and_removes_topic_and_group_and_another_one_is_r
         found = await RocketTarget().find_members(target)
         mode = RocketTargetMode.of([], "async-slave").on(1)
         access = Access("run-1", target=target)
-        with pytest.raises(NotServing, match=r"was not ready within 0\.5 s: .*AclException"):
-            await RocketTargetControl(mode, access, found).prepare(mode, "log", within_s=0.5)
+        with pytest.raises(NotServing, match=r"was not ready within 1\.5 s: .*AclException"):
+            await RocketTargetControl(mode, access, found).prepare(mode, "log", within_s=1.5)
         config.write_text("accessKey=operator\nsecretKey=operates\n")
         control = RocketTargetControl(mode, access, found)
         await control.prepare(mode, "log", within_s=10)
