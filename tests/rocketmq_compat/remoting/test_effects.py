@@ -23,16 +23,17 @@ READING = ("read", "read_v2", "decode", "of")
 
 
 @cache
-def sources() -> dict[Path, tuple[str, frozenset[str]]]:
-    """Text and accessed attributes of every module that is not a table of the protocol."""
-    found = {}
-    for path in PACKAGE.rglob("*.py"):
-        if path.parent.name == "headers" or path.name in ("bodies.py", "without_effect.py"):
-            continue
-        text = path.read_text()
-        names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
-        found[path] = text, frozenset(names)
-    return found
+def sources() -> tuple[str, ...]:
+    """The text of every module that is not a table of the protocol."""
+    tables = ("bodies.py", "without_effect.py")
+    paths = (path for path in PACKAGE.rglob("*.py") if path.parent.name != "headers" and path.name not in tables)
+    return tuple(path.read_text() for path in paths)
+
+
+@cache
+def attributes(text: str) -> frozenset[str]:
+    """Those that a module reads or sets."""
+    return frozenset(node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute))
 
 
 def classes() -> Iterator[type[Any]]:
@@ -58,9 +59,7 @@ def find_decoded() -> list[type[Any]]:
     """The classes that something decodes, and the bodies inside of them."""
     found: dict[type[Any], None] = {}
     waiting = [
-        cls
-        for cls in classes()
-        if any(f"{cls.__name__}.{how}(" in text for text, _ in sources().values() for how in READING)
+        cls for cls in classes() if any(f"{cls.__name__}.{how}(" in text for text in sources() for how in READING)
     ]
     while waiting:
         each = waiting.pop()
@@ -76,8 +75,8 @@ def looked_at(each: type[Any]) -> frozenset[str]:
 
     For a header, only modules that name it count. A body may be passed on, so that all modules count.
     """
-    names = [found for text, found in sources().values() if issubclass(each, JsonBody) or each.__name__ in text]
-    return frozenset().union(*names)
+    read = [text for text in sources() if issubclass(each, JsonBody) or each.__name__ in text]
+    return frozenset().union(*map(attributes, read))
 
 
 @pytest.mark.parametrize("each", find_decoded(), ids=lambda each: each.__name__)
