@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,6 +73,28 @@ def start() -> Iterator[Start]:
         process.popen.communicate()
 
 
+@pytest.fixture(scope="module")
+def stopped_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Makes the directory of a broker that has served and was stopped."""
+    directory = tmp_path_factory.mktemp("stopped") / "data"
+    broker = Process(directory)
+    stop_once_serving(broker)
+    broker.errors()
+    return directory
+
+
+@pytest.fixture
+def broker_directory(stopped_directory: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return shutil.copytree(stopped_directory, tmp_path / "data")
+
+
+def stop_once_serving(broker: Process) -> None:
+    broker.until("serving")
+    broker.signal()
+    assert broker.end() == 0
+
+
 def peers_that_are_down() -> list[str]:
     return [f"--peer={number}=127.0.0.1:{address[1]}" for number, address in enumerate(free_ports(2), 2)]
 
@@ -133,12 +156,8 @@ def test_a_directory_in_use_has_status_4(start: Start, tmp_path: Path) -> None:
     assert second.end() == 4
 
 
-def test_the_directory_of_another_broker_has_status_4(start: Start, tmp_path: Path) -> None:
-    first = start(tmp_path)
-    first.until("serving")
-    first.signal()
-    assert first.end() == 0
-    other = start(tmp_path, broker=2)
+def test_the_directory_of_another_broker_has_status_4(start: Start, broker_directory: Path) -> None:
+    other = start(broker_directory, broker=2)
     assert "--data" in other.until("failed")["reason"]
     assert other.end() == 4
 
@@ -152,45 +171,34 @@ def test_a_directory_that_cannot_be_made_has_status_4_and_is_named(start: Start,
     assert str(tmp_path / "file") in reason
 
 
-def stopped_once(start: Start, directory: Path) -> None:
-    """Let a broker serve from this directory, and stop."""
-    broker = start(directory)
-    broker.until("serving")
-    broker.signal()
-    assert broker.end() == 0
-
-
-def test_a_damaged_log_of_a_partition_ends_no_process_and_is_named(start: Start, tmp_path: Path) -> None:
-    stopped_once(start, tmp_path)
-    damaged = tmp_path / "partitions" / "logs" / "t-0"
+def test_a_damaged_log_of_a_partition_ends_no_process_and_is_named(start: Start, broker_directory: Path) -> None:
+    damaged = broker_directory / "partitions" / "logs" / "t-0"
     damaged.mkdir(parents=True)
     (damaged / "manifest").write_bytes(os.urandom(200))
-    again = start(tmp_path)
+    again = start(broker_directory)
     event = again.until("damage")
     assert event["log"] == "t-0"
     assert "remove" not in json.dumps(event)
-    again.until("serving")
-    again.signal()
-    assert again.end() == 0
+    stop_once_serving(again)
 
 
-def test_a_broker_starts_without_its_own_files(start: Start, tmp_path: Path) -> None:
-    stopped_once(start, tmp_path)
+def test_a_broker_starts_without_its_own_files(start: Start, broker_directory: Path) -> None:
     for name in ("broker", "run", "high-watermarks"):
-        (tmp_path / "partitions" / name).write_bytes(b"rotten")
-    stopped_once(start, tmp_path)
+        (broker_directory / "partitions" / name).write_bytes(b"rotten")
+    stop_once_serving(start(broker_directory))
     for name in ("broker", "run", "high-watermarks"):
-        (tmp_path / "partitions" / name).unlink()
-    stopped_once(start, tmp_path)
+        (broker_directory / "partitions" / name).unlink()
+    stop_once_serving(start(broker_directory))
 
 
-def test_damaged_metadata_without_peers_has_status_4_and_no_advice_that_loses_it(start: Start, tmp_path: Path) -> None:
-    stopped_once(start, tmp_path)
-    (segment,) = (tmp_path / "metadata").glob("*.log")
+def test_damaged_metadata_without_peers_has_status_4_and_no_advice_that_loses_it(
+    start: Start, broker_directory: Path
+) -> None:
+    (segment,) = (broker_directory / "metadata").glob("*.log")
     content = bytearray(segment.read_bytes())
     content[content.index(b"127.0.0.1")] ^= 1  # within the registration, which was committed
     segment.write_bytes(content)
-    again = start(tmp_path)
+    again = start(broker_directory)
     reason = again.until("failed")["reason"]
     assert str(segment) in reason
     assert "nothing was changed" in reason
