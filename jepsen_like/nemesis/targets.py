@@ -19,8 +19,6 @@ class Target(enum.StrEnum):
     """The target of a fault. Of links, the target `leader` is separated from all others, in both directions."""
 
     LEADER = "leader"
-    FOLLOWERS = "followers"
-    """All but the leader, for faults of processes."""
     ONE = "one"
     MINORITY = "minority"
     MAJORITY = "majority"
@@ -87,8 +85,6 @@ def processes(rng: random.Random, target: Target, nodes: Sequence[int], leader: 
     match target:
         case Target.LEADER:
             return (leader,)
-        case Target.FOLLOWERS:
-            return tuple(node for node in nodes if node != leader)
         case Target.ONE | Target.ZONE:  # any node of the zone stands for it
             return (rng.choice(nodes),)
         case Target.MINORITY:
@@ -133,8 +129,7 @@ def _draw_parts(rng: random.Random, target: Target, nodes: Sequence[int], leader
         case Target.RING:
             return _ring(rng, nodes) if len(nodes) > 3 else _draw_parts(rng, Target.BRIDGE, nodes, leader)
         case (
-            Target.FOLLOWERS
-            | Target.ONE
+            Target.ONE
             | Target.MINORITY
             | Target.MAJORITY
             | Target.ALL

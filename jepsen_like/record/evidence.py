@@ -291,7 +291,6 @@ def _misses_target(fault: FaultRecord, nodes: Sequence[int]) -> str | None:
         return None
     hit, majority = len(set(fault.nodes)), len(nodes) // 2 + 1
     expected = {
-        Target.FOLLOWERS: set(fault.nodes) == set(nodes) - {fault.leader},
         Target.ONE: hit == 1,
         Target.MINORITY: 0 < hit < majority or len(nodes) < 3,
         Target.MAJORITY: hit >= majority,

@@ -29,8 +29,7 @@ VERSION: Final = "version"
 ALL_ACK: Final = "allAckInSyncStateSet"
 MIN_IN_SYNC: Final = "minInSyncReplicas"
 UNCLEAN: Final = "enableElectUncleanMaster"
-SCAN_MASTER: Final = "scanInactiveMasterInterval"
-OF_CONTROLLERS: Final = (UNCLEAN, SCAN_MASTER)
+OF_CONTROLLERS: Final = (UNCLEAN,)
 """The settings that controllers take, and not brokers."""
 FOLLOWS: Final = (
     *(*OF_ROLES, "bindAddress", "brokerClusterName", "brokerIP1", "brokerIP2", "totalReplicas"),
@@ -177,7 +176,7 @@ def _rules(replication: str) -> dict[str, tuple[str, ...]]:
 
 def _check(name: str, value: str, rules: Mapping[str, tuple[str, ...]]) -> None:
     """Raises `WrongMode`."""
-    known = (*rules, QUEUES, *broker_names(), *(OF_CONTROLLERS if UNCLEAN in rules else ()))
+    known = (*rules, QUEUES, *broker_names())
     if name in FOLLOWS:
         raise WrongMode(f"--set: {name} follows from --replication and the cluster")
     if name not in known:

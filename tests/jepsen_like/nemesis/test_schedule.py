@@ -133,7 +133,6 @@ def test_a_process_target_is_that_many_of_five_nodes(target: Target, count: int)
         assert found.pairs == ()
         assert KINDS["kill"].stops_service(len(found.nodes), 2) == (target in (Target.MAJORITY, Target.ALL))
     assert resolve_target("kill", Target.LEADER, range(1, 6), leader=4).nodes == (4,)
-    assert resolve_target("pause", Target.FOLLOWERS, range(1, 6), leader=4).nodes == (1, 2, 3, 5)
 
 
 def test_isolation_cuts_the_leader_from_all_others_both_ways() -> None:
