@@ -21,7 +21,7 @@ READ_WITHIN_S = 30.0
 
 @attrs.frozen
 class Dump:
-    """The part of the logs that is read: `begin` to `end`, exclusive, both between entries. The writer counts from `begin`."""
+    """The part of the logs that is read: `begin` to `end`, exclusive, which is between entries. The writer counts from `begin`."""
 
     writer: DumpWriter
     end: int
@@ -32,14 +32,14 @@ class Dump:
         """Its log begins at `offset`."""
         self.writer.begin(node, offset - self.begin)
 
-    def record(self, node: int, batch: RecordBatch) -> None:
-        """Take the records of a batch."""
+    def record(self, node: int, batch: RecordBatch, first: int) -> None:
+        """Take the records of a batch from offset `first` on."""
         # The checker wants each value; a damaged record gets one that no client appended.
         values = [
             self.codec.decode(record, place)[0] for place, record in enumerate(batch.records(), batch.base_offset)
         ]
-        offset, size = batch.base_offset - self.begin, len(batch.data) + HEADER_BYTES
-        self.writer.record(node, offset, batch.epoch, values, size=size)
+        size = len(batch.data) + HEADER_BYTES
+        self.writer.record(node, first - self.begin, batch.epoch, values[first - batch.base_offset :], size=size)
 
 
 async def dump_logs(clients: RaftClients, dump: Dump) -> None:
@@ -72,10 +72,12 @@ async def _dump(node: int, clients: RaftClients, dump: Dump) -> None:
             for batch in records.batches:
                 if offset >= end:
                     break
-                if batch.base_offset != offset:
+                # Where a log was replaced, the part may begin within an entry.
+                first = offset if offset == dump.begin else batch.base_offset
+                if not batch.base_offset <= first == offset < batch.base_offset + batch.span:
                     raise ProtocolError(f"node {node} answers a read at {offset} from {batch.base_offset} on")
-                dump.record(node, batch)
-                offset += batch.span
+                dump.record(node, batch, offset)
+                offset = batch.base_offset + batch.span
 
 
 async def _read(connection: Connection, node: int, offset: int) -> Records:

@@ -70,15 +70,18 @@ def test_a_log_that_was_cut_behind_the_begin_is_seen() -> None:
         made.interpret(append, Appended(3, len(append.values), 1))
 
 
-async def test_final_logs_hold_the_part_of_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("span", [1, 2])
+async def test_final_logs_hold_the_part_of_the_run_though_it_begins_within_an_entry(tmp_path: Path, span: int) -> None:
     def answer(message_type: int, fields: list[object]) -> bytes:
         request_id, offset, _ = fields
         assert isinstance(request_id, int)
         assert isinstance(offset, int)
         assert BEGIN <= offset < BEGIN + 3
-        entries = [
-            RecordBatch(at, 1, 1, pack_batch([OURS.encode(at - BEGIN + 1, 100)])) for at in range(offset, BEGIN + 5)
+        first = RecordBatch(BEGIN + 1 - span, 1, span, pack_batch([OURS.encode(9, 100), OURS.encode(1, 100)][-span:]))
+        others = [
+            RecordBatch(at, 1, 1, pack_batch([OURS.encode(at - BEGIN + 1, 100)])) for at in range(BEGIN + 1, BEGIN + 5)
         ]
+        entries = [first, *others]
         return client_codec.encode_records(request_id, BEGIN + 5, entries)
 
     async with fake_node(answer) as node:
