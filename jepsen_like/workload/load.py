@@ -421,7 +421,7 @@ class RoutedLoad:
         return request
 
     async def _answers_probe(self, client: Connections, node: int, process: int, rng: random.Random) -> bool:
-        """Returns whether `node` answered a probe, so that it leads; only an answered operation is recorded."""
+        """Returns whether `node` answered a probe, so that it leads; only an answer that shows something is recorded."""
         request = self._draw_for(self.workload.probe, rng, self._group_of[node])
         with trio.move_on_after(PROBE_WITHIN_S), contextlib.suppress(*self._errors):
             connection = await client.connect(node)
@@ -429,7 +429,8 @@ class RoutedLoad:
             answer = await request.ask(connection)
             t_ret = time.monotonic_ns()
             seen = self._interpret(request, answer, node)
-            self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
+            if seen.values:
+                self.recorder.ok(request, seen, process=process, node=node, t_inv=t_inv, t_ret=t_ret)
             return True
         return False
 

@@ -47,7 +47,10 @@ class Request:
 
 @attrs.frozen
 class Seen:
-    """The content of an answer, as the fields of a history row; `values` from `offset` on for a log."""
+    """The content of an answer, as the fields of a history row; `values` from `offset` on for a log.
+
+    An answer to a probe without `values` shows that a node leads, and nothing else.
+    """
 
     values: Sequence[int]
     offset: int = NONE

@@ -55,6 +55,11 @@ class Pulled:
     records: Sequence[tuple[RecordHead, bytes]]
 
 
+@attrs.frozen
+class UnknownTopic:
+    """A master does not know the topic, and may hold messages of it."""
+
+
 class BrokerConnection(RemotingConnection):
     """The requests of operations on one topic."""
 
@@ -103,7 +108,7 @@ class BrokerConnection(RemotingConnection):
         body = bytes(answer.body)
         return Pulled(offset, [(head, bytes(head.body(body[at : at + head.size]))) for at, head in read_heads(body)])
 
-    async def pull_of_master(self, queue: int, offset: int) -> Pulled:
+    async def pull_of_master(self, queue: int, offset: int) -> Pulled | UnknownTopic:
         """The same, of a master; nothing, if it does not know the topic and `masters_know_topics`.
 
         Raises `BrokerRefused`, also for a slave.
@@ -113,9 +118,9 @@ class BrokerConnection(RemotingConnection):
         try:
             return await self.pull(queue, offset, 1)
         except BrokerRefused as refused:
-            if refused.code != ResponseCode.TOPIC_NOT_EXIST or not self.masters_know_topics:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
-            return Pulled(offset, ())
+            return Pulled(offset, ()) if self.masters_know_topics else UnknownTopic()
 
     async def role(self) -> str:
         """Returns `brokerRole`. Raises `BrokerRefused` and `NoBrokerAnswer`."""

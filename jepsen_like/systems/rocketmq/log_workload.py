@@ -13,7 +13,7 @@ import attrs
 
 from jepsen_like.history.ops import NONE, Action
 from jepsen_like.systems.rocketmq.bodies import body_of, value_of
-from jepsen_like.systems.rocketmq.clients import MessageStored, Pulled
+from jepsen_like.systems.rocketmq.clients import MessageStored, Pulled, UnknownTopic
 from jepsen_like.workload.model import Nonsense, Request, Seen
 from jepsen_like.workload.payload import value_ids
 
@@ -79,6 +79,8 @@ class QueueWorkload:
                     raise Nonsense(f"a pull at {offset} was answered with {head.queue_offset} of queue {head.queue_id}")
                 value, is_whole = value_of(body)
                 return Seen((value,), offset, is_whole=is_whole)
+            case UnknownTopic() if request.f is Action.READ:
+                return Seen(())
             case int() if request.f is Action.TAIL:
                 self._claimed[obj] = max(self._claimed.get(obj, 0), answer)
                 return Seen((NONE,), answer)
