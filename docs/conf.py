@@ -36,6 +36,7 @@ CONTENTS = {
         "docs/findings/apache-rocketmq-dledger-queues",
         "docs/findings/apache-rocketmq-isolated-master",
         "docs/findings/apache-rocketmq-old-master",
+        "docs/findings/rabbitmq-vhost-config",
         "docs/findings/zookeeper-first-snapshot",
         "docs/your-cluster",
         "docs/systems",
