@@ -1,7 +1,7 @@
 """Three brokers of one group that elects, and a name server, started by hand; and a client of their owner."""
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from jepsen_like.operate.access import OPEN
 from jepsen_like.operate.administration import Silent, TopicPlan
 from jepsen_like.operate.outcomes import NotDone, PerhapsDone
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.apache_rocketmq.processes import SMALL
 from jepsen_like.systems.rocketmq.administration import RocketMqAdministration
 from tests.jepsen_like.systems.target.by_hand import HandCluster, run_by_hand
 
@@ -78,7 +79,7 @@ class Owner:
 def apache_processes(directory: Path, places: Places) -> tuple[BenchProcess, list[BenchProcess]]:
     brokers = sorted(places.brokers, key=lambda place: place.port)
     return apache_nameserver(directory, places.nameserver), [
-        apache_broker(directory, place, places.group, {}) for place in brokers
+        apache_broker(directory, place, places.group, SMALL) for place in brokers
     ]
 
 
@@ -108,5 +109,12 @@ def rocketmq_by_hand(
 
 
 def command_of(process: BenchProcess) -> list[str]:
-    """Returns the command line; Apache's processes look for their home in the environment."""
-    return ["env", f"ROCKETMQ_HOME={process.directory}", *process.command]
+    """Returns the command line; Apache's processes look for their home in the environment, and are to start quickly."""
+    program, *words = process.command
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"] if program == "java" else []
+    return ["env", f"ROCKETMQ_HOME={process.directory}", program, *quick, *(set_aside(words) if quick else words)]
+
+
+def set_aside(words: Sequence[str]) -> list[str]:
+    """Returns the words of a JVM without those that make it start slowly."""
+    return [word for word in words if word not in ("-server", "-XX:+UseG1GC")]
