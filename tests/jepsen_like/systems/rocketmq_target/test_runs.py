@@ -69,7 +69,7 @@ def test_apache_rocketmq_started_by_hand(tmp_path: Path, is_planted: bool) -> No
             plant(owner, when=100)
         words = ["--replication", "dledger", "--duration", "20", "--seed", "5"]
         status, results = cluster.run("rocketmq", tmp_path / "runs", *words)
-        assert owner.topics() == before
+        assert owner.topics() - before <= {OURS}  # Apache's name servers list it again
     assert status == (ExitStatus.VIOLATION if is_planted else ExitStatus.VALID)
     assert (results["lost_acked"] > 50) is is_planted
     assert {fault["kind"] for fault in results["faults"]} == {"kill", "pause"}
