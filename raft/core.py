@@ -613,13 +613,14 @@ class RaftCore:
 
     def _reset_to_snapshot(self, start: LogStart, configuration: bytes) -> None:
         self._staged = None
+        in_force = self.membership.last_index
         replaced = self.membership.reset(configuration)
         if replaced:
             self._persist(hard_state=self.hard_state(replaced))
         self._discount(NO_INDEX)
         self.log.reset(start)
         self._persist(start=start)
-        if replaced:
+        if self.membership.last_index != in_force:
             self.adopt()
 
     def _discount(self, kept: LogIndex) -> None:

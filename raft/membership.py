@@ -342,7 +342,8 @@ class Membership:
     def reset(self, committed: bytes) -> tuple[ConfigurationEntry, ...]:
         """The log is replaced by a snapshot; `committed` is its leader's last committed configuration.
 
-        Returns the configurations that this replaces, as `append` does; none if the one in force stays.
+        Returns what was known before, which may be in the log until the reset is durable; nothing if that stays. Also a
+        configuration that has only become committed is to be stored so: its entry leaves the log.
         """
         before = tuple(self.known)
         found = decode_stored(committed)
@@ -351,7 +352,7 @@ class Membership:
         else:
             del self.known[1:]
         self._keep()
-        return before if self.known[-1] != before[-1] else ()
+        return before if tuple(self.known) != before else ()
 
     def snapshot(self) -> bytes:
         """Returns the last committed configuration as bytes, for a snapshot; none if it is the first."""

@@ -30,6 +30,7 @@ REGRESSIONS = {
     914: "a configuration that had been replaced was in force again behind a snapshot (A5)",
     3189: "a read waited for the answer of a node that had been removed (V-liveness)",
     4945: "a restarted leader sent a snapshot with older members than it stood for (A5)",
+    7_183_235_133_444_451: "the entry of a configuration left with a snapshot before it was stored as committed (A5)",
     533: "a failed directory sync took a segment that recovery believed to be durable (A5)",
 }
 """Seeds that once found a bug, and what it was. Later changes of the simulator may have given them other worlds."""
