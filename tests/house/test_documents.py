@@ -127,6 +127,7 @@ def test_commands_in_the_documents_can_be_given(document: str, tmp_path: Path, m
     (tmp_path / "runs" / "latest").symlink_to("2026-01-31T12-00-00-7")
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs" / "ca.pem").touch()
+    (tmp_path / "client.properties").touch()
     targets = set(re.findall(r"^([\w.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for program, *arguments in commands(document):
         match Path(program).name, arguments:
