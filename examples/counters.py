@@ -9,6 +9,7 @@ before them. So a machine may depend on nothing but its commands: no clock, no c
 
 import json
 import tempfile
+import time
 
 from raft import InvalidRequest, NodeSettings, NotLeader
 from raft.sync import RaftGroup
@@ -68,8 +69,9 @@ def wait_for_lead(group: RaftGroup) -> None:
         try:
             group.tail()
         except NotLeader:
-            continue
-        return
+            time.sleep(0.05)
+        else:
+            return
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ from tests.fuzz.rocketmq_requests import (
 MEMORY_GROWTH_MAX = 256 * 1024 * 1024
 MEMORY_EVERY = 100
 WARM_UP = 100
-EPISODE_EVERY = 40
+EPISODE_EVERY = 20
 EPISODES_MAX = 250
 LONG = 10_000
 """With so many frames, what takes seconds is included, and a rogue master tells every lie that it knows."""

@@ -282,9 +282,17 @@ def test_an_installation_is_enough_for_what_the_readme_says(extra: str, modules:
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)
-def test_the_commands_to_try_end_as_they_should(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_short", [True, pytest.param(False, marks=pytest.mark.campaign)])
+def test_the_commands_to_try_end_as_they_should(
+    is_short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The short ones have fewer seeds and a load that leaves most of the machine to other tests."""
     monkeypatch.chdir(tmp_path)
     (block,) = [block for block in blocks("README.md", "sh") if "quorumlog doctor" in block]
+    if is_short:
+        assert "--duration 10 " in block
+        assert "--seeds 0:40 " in block
+        block = block.replace("--duration 10 ", "--duration 9 --rate 50 ").replace("--seeds 0:40 ", "--seeds 0:2 ")
     for line in block.splitlines():
         done = subprocess.run([BIN / "quorumlog", *shlex.split(line)[1:]], capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"

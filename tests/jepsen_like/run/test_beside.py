@@ -99,12 +99,20 @@ def test_a_pair_that_is_none_is_refused(words: tuple[str, ...], why: str, capsys
 @pytest.mark.timeout(120)
 def test_two_systems_run_the_same_and_stand_side_by_side(tmp_path: Path) -> None:
     words = ["--system", "raft", "--beside", "rocketmq", "--duration", "3", "--nemesis", "kill", "--seed", "3"]
-    status = execute(["run", "--quick", "--rate", "200", "--out", str(tmp_path), *words])
+    words += ["--replication", "raft", "--set", "rocketmq:client=own"]
+    status = execute(["run", "--quick", "--rate", "100", "--out", str(tmp_path), *words])
     pair = tmp_path / "latest"
     told = json.loads((pair / "beside.json").read_text())
     assert [(run["system"], run["valid"]) for run in told["runs"]] == [("raft", True), ("rocketmq", True)]
     assert status == (ExitStatus.VIOLATION if told["differences"] else ExitStatus.VALID)
     plans = [json.loads((pair / name / "test.json").read_text()) for name in ("raft", "rocketmq")]
-    assert [(plan["seed"], plan["rate"], plan["workload"]) for plan in plans] == [(3, 200.0, "log")] * 2
+    assert [(plan["seed"], plan["rate"], plan["workload"]) for plan in plans] == [(3, 100.0, "log")] * 2
+    both = {name: json.loads((pair / name / "results.json").read_text()) for name in ("raft", "rocketmq")}
+    for results in both.values():
+        assert results["acked"] > 100
+        assert results["lost_acked"] == 0
+        (fault,) = results["faults"]
+        assert (fault["kind"], fault["target"]) == ("kill", "leader")
+    assert len({*both["rocketmq"]["silences"]["scopes_s"], None}) == 2
     assert {row["aspect"] for row in told["rows"]} >= {"verdict", "ends", "offsets", "epochs", "recovery"}
     assert (pair / "report.html").exists()

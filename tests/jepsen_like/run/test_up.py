@@ -1,6 +1,7 @@
 """A cluster for clients of one's own: up, broken from another process, healed, ended; with the toy system and with raft."""
 
 import contextlib
+import io
 import json
 import os
 import select
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.cli import ExitStatus
+from jepsen_like.cli import ExitStatus, execute
 from jepsen_like.cluster.process import process_state
 from jepsen_like.run.fault_desk import ask, short_address
 from tests.jepsen_like.systems.test_toy import REGISTERED, ROOT
@@ -53,9 +54,10 @@ def up(data: Path, system: str, nodes: int = 3, *words: str) -> Iterator[dict[in
 
 
 def fault(data: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    running = start_command("fault", *words, "--data", str(data))
-    out, err = running.communicate(timeout=60)
-    return subprocess.CompletedProcess(words, running.returncode, out, err)
+    """Gives the command in this process, which is another one than the cluster's."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        status = execute(["fault", *words, "--data", str(data)])
+    return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 
 def toy_answers(address: tuple[str, int]) -> bool:
@@ -92,25 +94,24 @@ def test_the_cluster_is_broken_and_healed_from_another_terminal(tmp_path: Path) 
         assert toy_answers(addresses[2])
 
 
-def test_a_fault_with_a_time_heals_by_itself(tmp_path: Path) -> None:
-    with up(tmp_path / "up", "toy") as addresses:
-        assert fault(tmp_path / "up", "partition", "--node", "1", "--hold", "0.4").returncode == ExitStatus.VALID
-        deadline = time.monotonic() + 20
-        while any("holds:" in line for line in ask(tmp_path / "up", {"do": "status"})["told"]):
-            assert time.monotonic() < deadline
-            os.sched_yield()
-        assert toy_answers(addresses[1])
+def test_a_fault_with_a_time_heals_by_itself(
+    toy_up: Path, toy_cluster: tuple[Path, dict[int, tuple[str, int]]]
+) -> None:
+    assert fault(toy_up, "partition", "--node", "1", "--hold", "0.4").returncode == ExitStatus.VALID
+    deadline = time.monotonic() + 20
+    while any("holds:" in line for line in ask(toy_up, {"do": "status"})["told"]):
+        assert time.monotonic() < deadline
+        os.sched_yield()
+    assert toy_answers(toy_cluster[1][1])
 
 
-def test_a_wiped_node_begins_with_nothing(tmp_path: Path) -> None:
-    data = tmp_path / "up"
-    with up(data, "toy"):
-        assert (data / "nodes/2/data/00.log").exists()
-        wiped = fault(data, "wipe", "--node", "2")
-        assert "bytes removed" in wiped.stdout
-        assert not list((data / "nodes/2/data").iterdir())
-        fault(data, "heal")
-        assert (data / "nodes/2/data/00.log").exists()
+def test_a_wiped_node_begins_with_nothing(toy_up: Path) -> None:
+    log = toy_up / "nodes/2/data/00.log"
+    assert log.exists()
+    assert "bytes removed" in fault(toy_up, "wipe", "--node", "2").stdout
+    assert not list(log.parent.iterdir())
+    fault(toy_up, "heal")
+    assert log.exists()
 
 
 @pytest.mark.parametrize(
@@ -154,10 +155,15 @@ def test_a_line_that_is_no_request_is_refused_and_ends_nothing(toy_up: Path, lin
 
 
 @pytest.fixture(scope="module")
-def toy_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def toy_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[int, tuple[str, int]]]]:
     data = tmp_path_factory.mktemp("up") / "data"
-    with up(data, "toy"):
-        yield data
+    with up(data, "toy") as addresses:
+        yield data, addresses
+
+
+@pytest.fixture
+def toy_up(toy_cluster: tuple[Path, dict[int, tuple[str, int]]]) -> Path:
+    return toy_cluster[0]
 
 
 def test_where_no_cluster_is_up_the_command_that_starts_it_is_named(tmp_path: Path) -> None:

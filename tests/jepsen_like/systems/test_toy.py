@@ -48,7 +48,7 @@ def test_an_honest_toy_is_valid_on_spark_through_kill_pause_and_partition(tmp_pa
 
 
 def test_records_acknowledged_from_a_buffer_are_found_lost_named_and_drawn(tmp_path: Path) -> None:
-    words = ("--quick", "--duration", "6", "--nemesis", "kill", "--set", "switch=lose")
+    words = ("--quick", "--duration", "3", "--rate", "100", "--nemesis", "kill", "--set", "switch=lose")
     status, results, report = run(tmp_path, *words)
     assert status == ExitStatus.VIOLATION
     assert results["lost_acked"] > 0

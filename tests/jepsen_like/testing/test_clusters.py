@@ -31,6 +31,12 @@ BOTH = pytest.mark.parametrize(
     [LocalCluster.open, pytest.param(ProcessCluster.open, marks=pytest.mark.cluster)],
     ids=["local", "processes"],
 )
+MOSTLY_LOCAL = pytest.mark.parametrize(
+    "open_",
+    [LocalCluster.open, pytest.param(ProcessCluster.open, marks=[pytest.mark.cluster, pytest.mark.campaign])],
+    ids=["local", "processes"],
+)
+"""Processes come to the same code on this path: other tests start some, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +54,7 @@ async def another_leader(cluster: BreakableCluster, old: int) -> int:
     return leader
 
 
-@BOTH
+@MOSTLY_LOCAL
 async def test_a_majority_goes_on_without_a_killed_leader_which_catches_up_when_it_is_started(open_: Open) -> None:
     async with open_() as cluster, cluster.client() as client:
         await client.append([b"one"])
@@ -232,7 +238,7 @@ async def test_a_node_cannot_be_started_on_a_disk_that_fails() -> None:
         assert (await cluster.check()).valid
 
 
-@BOTH
+@MOSTLY_LOCAL
 async def test_a_fault_that_would_hit_no_node_is_refused_and_changes_nothing(open_: Open) -> None:
     async with open_() as cluster:
         calls: list[Callable[..., Awaitable[object]]] = [
@@ -262,7 +268,7 @@ async def test_a_fault_that_would_hit_no_node_is_refused_and_changes_nothing(ope
         assert (await cluster.check()).valid
 
 
-@BOTH
+@MOSTLY_LOCAL
 async def test_a_node_that_is_down_cannot_be_paused(open_: Open) -> None:
     async with open_() as cluster:
         await cluster.kill(1)

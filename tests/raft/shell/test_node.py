@@ -323,7 +323,11 @@ def flip(directory: Path, place: str) -> None:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize(
-    "place", ["the last frame", pytest.param("the middle", marks=pytest.mark.campaign), "a closed segment"]
+    "place",
+    [
+        *(pytest.param(each, marks=pytest.mark.campaign) for each in ("the last frame", "the middle")),
+        "a closed segment",
+    ],
 )
 async def test_a_damaged_follower_repairs_itself_and_is_as_good_as_before(tmp_path: Path, place: str) -> None:
     ports = dict(enumerate(free_ports(3), 1))

@@ -288,15 +288,9 @@ def send_acknowledged(cluster: RocketMqProcesses, text: str) -> None:
             producer.send("orders", f"{text} {number}".encode())
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
-@pytest.mark.parametrize(
-    ("harm", "sync", "first"),
-    [
-        (damage, True, 1),
-        pytest.param(remove_log, True, 2, marks=pytest.mark.campaign),
-        pytest.param(remove_all, False, 2, marks=pytest.mark.campaign),
-    ],
-)
+@pytest.mark.parametrize(("harm", "sync", "first"), [(damage, True, 1), (remove_log, True, 2), (remove_all, False, 2)])
 def test_all_are_killed_and_the_master_comes_back_with_another_disk(
     tmp_path: Path, harm: Callable[[Path], None], sync: bool, first: int
 ) -> None:

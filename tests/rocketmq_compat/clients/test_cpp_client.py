@@ -197,6 +197,7 @@ def test_an_account_sends_and_consumes_what_it_may_and_others_nothing(start: Sta
         assert denied["reason"] == reason
 
 
+@pytest.mark.campaign
 def test_a_raft_group_whose_master_is_killed_has_what_was_sent_and_takes_more(start: Start, tmp_path: Path) -> None:
     with broker_group(tmp_path / "group") as cluster:
         send_all(start, cluster.names, "before")

@@ -53,7 +53,7 @@ async def run_load(directory: Path, servers: str, mode: KafkaMode, *, enough: in
     return ops
 
 
-@pytest.mark.parametrize("acks", ["1", "all"])
+@pytest.mark.parametrize("acks", [pytest.param("1", marks=pytest.mark.campaign), "all"])
 async def test_every_message_is_one_operation_with_its_offset(tmp_path: Path, acks: str) -> None:
     with mock_cluster() as servers:
         ops = await run_load(tmp_path, servers, KafkaMode.of([f"acks={acks}"]), enough=300)

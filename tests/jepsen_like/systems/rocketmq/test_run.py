@@ -14,19 +14,17 @@ from jepsen_like.systems.rocketmq.client_settings import has_cpp_client
 RUN = [sys.executable, "-m", "jepsen_like.cli", "run", "--quick", "--json", "--system", "rocketmq"]
 
 
+@pytest.mark.campaign
 @pytest.mark.cluster
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(
-            "--replication sync-slave --nodes 4 --set pairs=2 --nemesis kill,wipe-master",
-            id="pairs",
-            marks=pytest.mark.campaign,
-        ),
+        pytest.param("--replication sync-slave --nodes 4 --set pairs=2 --nemesis kill,wipe-master", id="pairs"),
         pytest.param("--replication raft --nodes 3 --nemesis kill,pause", id="raft"),
     ],
 )
 def test_nothing_is_lost_when_masters_are_hit(arguments: str, tmp_path: Path) -> None:
+    """`tests/jepsen_like/run/test_beside.py` has a quick run of a group under one fault."""
     ended = subprocess.run(
         [*RUN, *f"{arguments} --set client=own --duration 8 --rate 200 --seed 3".split(), "--out", str(tmp_path)],
         capture_output=True,
