@@ -1,12 +1,14 @@
 """Every fault is seen from outside while it holds, and gone afterwards."""
 
 import json
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import trio
 
+from jepsen_like.cluster.cluster import Cluster, open_cluster
 from jepsen_like.nemesis import budget
 from jepsen_like.nemesis.kind import Withheld
 from jepsen_like.nemesis.nemesis import PEACE_S, FaultNews, Nemesis
@@ -14,6 +16,7 @@ from jepsen_like.nemesis.processes import Kill
 from jepsen_like.nemesis.schedule import Fault
 from jepsen_like.nemesis.targets import Target
 from tests.jepsen_like.raft_clusters import open_raft_cluster, settle_cluster
+from tests.jepsen_like.systems.toy import ToySystem
 
 pytestmark = pytest.mark.cluster
 
@@ -29,6 +32,13 @@ FAULTS = [
     ("restart", Target.LEADER),
 ]
 HOLD_S = 0.2
+
+
+def open_toy_cluster(directory: Path) -> AbstractAsyncContextManager[Cluster]:
+    """Opens a cluster that is up sooner than one of raft; its first node always leads."""
+    system = ToySystem()
+    mode = system.configure((), system.replications[0])
+    return open_cluster(directory, system, mode, nodes=3, cluster_id="test")
 
 
 async def test_every_kind_of_fault_is_seen_and_undone(tmp_path: Path) -> None:
@@ -74,7 +84,7 @@ async def test_a_fault_within_another_waits_until_that_one_holds(tmp_path: Path)
         Fault(1, "partition", Target.LEADER, 0.05, HOLD_S, 1),
         Fault(2, "kill", Target.ONE, 0.0, HOLD_S, 1, overlaps=1),
     ]
-    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
+    async with open_toy_cluster(tmp_path / "nodes") as cluster:
         nemesis = Nemesis(cluster, faults, tmp_path / "nemesis.jsonl")
         await nemesis.run()
         await nemesis.heal()
@@ -83,7 +93,7 @@ async def test_a_fault_within_another_waits_until_that_one_holds(tmp_path: Path)
 
 
 async def test_what_was_broken_when_a_run_ended_early_is_mended_and_recorded(tmp_path: Path) -> None:
-    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
+    async with open_toy_cluster(tmp_path / "nodes") as cluster:
         fault = Fault(1, "pause", Target.LEADER, 0.0, hold_s=60.0, seed=1)
         with trio.CancelScope() as scope:
             nemesis = Nemesis(cluster, [fault], tmp_path / "nemesis.jsonl", lambda news: scope.cancel())
@@ -123,7 +133,7 @@ async def test_damage_waits_for_the_damaged_and_never_takes_a_majority(tmp_path:
 async def test_a_node_that_never_catches_up_is_the_last_to_be_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with open_raft_cluster(tmp_path / "nodes", nodes=3) as cluster:
+    async with open_toy_cluster(tmp_path / "nodes") as cluster:
         account = budget.DamageBudget(lambda nodes: 1, [(1, 2, 3)])
         await cluster.kill([3])
         account.charge([3])

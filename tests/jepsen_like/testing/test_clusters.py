@@ -88,7 +88,7 @@ async def test_a_killed_leader_does_not_shut_down_in_order(open_: Open) -> None:
             await cluster.kill(leader)
 
 
-@BOTH
+@MOSTLY_LOCAL
 async def test_a_stopped_node_comes_back_with_what_it_had(open_: Open) -> None:
     async with open_() as cluster, cluster.client() as client:
         await client.append([b"one"])
