@@ -207,7 +207,7 @@ async def _break_it(
         if not await load.final_reads():
             not_recovered.append("the healed cluster did not take a last write and answer the final reads")
     try:
-        ends = await cluster.control.settle(within_s=AGREE_WITHIN_S)
+        ends = await cluster.control.settle(within_s=AGREE_WITHIN_S + cluster.system.recovers_in_s)
         for obj, claimed in load.claimed_ends().items():
             if claimed > ends[obj]:  # nothing was lost since: everything is healed
                 recorder.note_nonsense(
