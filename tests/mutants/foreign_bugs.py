@@ -199,6 +199,13 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         "here = ledger.listen",
     ),
     _bug(
+        "apache-rocketmq-members-stay",
+        "a member that ended while its broker was paused keeps its queues longer than a run waits for messages",
+        "jepsen_like.systems.apache_rocketmq.processes",
+        '"channelExpiredTimeout": "10000"',
+        '"channelExpiredTimeout": "120000"',
+    ),
+    _bug(
         "apache-rocketmq-old-set-wins",
         "the set of a master that was replaced counts, because it changed more often",
         "jepsen_like.systems.apache_rocketmq.controllers",

@@ -42,6 +42,8 @@ BROKER_TIMES: Final = {
     "haMaxTimeSlaveNotCatchup": "3000",
 }
 """Sessions and lags of three seconds, so that faults of a run outlast them, and a busy machine seldom does."""
+MEMBERS_EXPIRE: Final = {"channelExpiredTimeout": "10000"}
+"""A broker may read a member's heartbeat after their connection has ended. It gives the member queues for so long, and by default for 120 s."""
 SMALL: Final = {
     "mappedFileSizeCommitLog": str(32 * 1024 * 1024),
     "messageIndexEnable": "false",
@@ -120,6 +122,7 @@ def broker_settings(plan: ProcessPlan, mode: ApacheRocketMode) -> dict[str, str]
     settings = {
         **dict(word.split("=", 1) for word in ALL_IN_TURN),
         **SMALL,
+        **MEMBERS_EXPIRE,
         **(BROKER_TIMES if mode.has_controller else {}),
         **mode.for_brokers,
         "brokerClusterName": CLUSTER,

@@ -17,11 +17,15 @@ from jepsen_like.systems.apache_rocketmq.processes import (
     controller_settings,
     nameserver_settings,
 )
+from jepsen_like.systems.apache_rocketmq.promises import ApacheReplication
 from jepsen_like.systems.archives.jars import JarSet
+from jepsen_like.systems.rocketmq.cpp_client_load import DRAINED_WITHIN_S
 from rocketmq_compat.remoting.frame import Command
 
 NODES = (1, 2, 3)
 NAMES = 4
+BROKERS_LOOK_EVERY_S = 10.0
+"""A broker looks for members that are silent this often, whatever its settings."""
 
 
 def plan_of(node: int, replication: str, *words: str) -> ProcessPlan:
@@ -81,6 +85,12 @@ def test_what_is_given_reaches_the_brokers_and_cannot_replace_where_they_listen(
     assert settings["waitTimeMillsInSendQueue"] == "7"
     assert not {"queues", "pairs", "client"} & settings.keys()
     assert nameserver_settings(plan_of(NAMES, "sync-slave")) == {"listenPort": "104", "bindAddress": "127.0.0.1"}
+
+
+@pytest.mark.parametrize("replication", ApacheReplication)
+def test_the_last_members_outlast_those_whose_end_a_broker_has_missed(replication: str) -> None:
+    expires_s = int(settings_of(1, replication)["channelExpiredTimeout"]) / 1000
+    assert 1 < expires_s + BROKERS_LOOK_EVERY_S < DRAINED_WITHIN_S / 2
 
 
 def test_controllers_are_reached_over_the_faults_and_tell_their_own_address_to_brokers() -> None:
