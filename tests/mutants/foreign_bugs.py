@@ -206,6 +206,13 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         '"channelExpiredTimeout": "120000"',
     ),
     _bug(
+        "apache-rocketmq-member-outlasts-master",
+        "a member that knows its position is there when the next master leads, and tells it what slaves should have copied",
+        "jepsen_like.systems.apache_rocketmq.scenarios",
+        "controllerHeartBeatTimeoutMills=15000",
+        "controllerHeartBeatTimeoutMills=5000",
+    ),
+    _bug(
         "apache-rocketmq-old-set-wins",
         "the set of a master that was replaced counts, because it changed more often",
         "jepsen_like.systems.apache_rocketmq.controllers",
