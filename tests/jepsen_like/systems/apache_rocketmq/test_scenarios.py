@@ -1,4 +1,4 @@
-"""What the stories take for granted of the load is true of it."""
+"""The load is as the stories take it for granted."""
 
 from jepsen_like.systems.apache_rocketmq.scenarios import MASTER_GONE_FOR_LONG, PATIENT
 from jepsen_like.systems.rocketmq.cpp_client_load import STAYS_S
