@@ -118,7 +118,7 @@ def test_the_command_replays_a_scenario_and_makes_a_failing_seed_small(
     kept = tmp_path / "small.txt"
     with monkeypatch.context() as bug:
         bug.setattr(machine, "WatchedCore", AcknowledgesWithoutFlush)
-        made = CliRunner().invoke(replay, ["1", "--shrink", "--keep", str(kept)], standalone_mode=False)
+        made = CliRunner().invoke(replay, ["14", "--shrink", "--keep", str(kept)], standalone_mode=False)
         assert made.return_value == 1
         assert "# steps" in made.output
         again = CliRunner().invoke(replay, [str(kept)], standalone_mode=False)
