@@ -65,7 +65,7 @@ campaign: $(DEV)
 	$(BIN)/quorumlog sim --system kafka --explore --scope records=0,elections=1,shrinks=0,transactions=1 --minutes 10
 	$(BIN)/quorumlog sim --system rocketmq --seeds 0:5000
 	$(BIN)/quorumlog sim --system rocketmq --explore --minutes 10
-	QUORUMLOG_EXAMPLES=10 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'
+	QUORUMLOG_EXAMPLES=17 $(BIN)/python -m pytest -q -n auto --timeout 3600 -o faulthandler_timeout=0 -m 'not house and not cluster and not spark'
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --timeout 600 -m 'campaign and (spark or cluster)'
 	$(BIN)/python -m tests.jepsen_like.checker.differential --count 1000000
 	$(BIN)/python -m tests.jepsen_like.checker.differential --maps --count 100000

@@ -25,7 +25,7 @@ SPARK_CLUSTER = Path(__file__).parent / "jepsen_like" / "checker" / "engine" / "
 # No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
 # a failure prints the blob that reproduces it.
 hypothesis.settings.register_profile(
-    "house", max_examples=examples(50), deadline=None, derandomize=False, print_blob=True
+    "house", max_examples=examples(30), deadline=None, derandomize=False, print_blob=True
 )
 hypothesis.settings.load_profile("house")
 

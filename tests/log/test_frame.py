@@ -70,12 +70,12 @@ def test_a_header_reads_back_as_it_was_written() -> None:
     )
 
 
-@pytest.mark.parametrize("bit", range(HEADER_BYTES * 8))
-def test_no_flipped_bit_of_a_header_goes_unseen(bit: int) -> None:
-    damaged = bytearray(GOLDEN)
-    damaged[bit // 8] ^= 1 << bit % 8
-    with pytest.raises(DamagedFrame):
-        decode(bytes(damaged))
+def test_no_flipped_bit_of_a_header_goes_unseen() -> None:
+    for bit in range(HEADER_BYTES * 8):
+        damaged = bytearray(GOLDEN)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(DamagedFrame):
+            decode(bytes(damaged))
 
 
 @pytest.mark.parametrize("size", [0, 1, HEADER_BYTES - 1])

@@ -217,4 +217,4 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=examples(60), stateful_step_count=40)
+TestLogMachine.settings = settings(max_examples=examples(36), stateful_step_count=40)

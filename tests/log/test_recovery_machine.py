@@ -133,4 +133,4 @@ def find_log(disk: MemoryDisk) -> Moment | None:
 
 
 TestRecoveryMachine = RecoveryMachine.TestCase
-TestRecoveryMachine.settings = settings(max_examples=examples(60), stateful_step_count=30)
+TestRecoveryMachine.settings = settings(max_examples=examples(36), stateful_step_count=30)

@@ -440,7 +440,7 @@ def test_whichever_call_of_a_repair_fails_the_next_start_ends_with_the_same_log(
     assert failures > 25 // TURNS
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(seed=st.integers(0, 2**32), data=st.data())
 def test_no_flipped_bit_of_a_killed_log_makes_it_forget(seed: int, data: st.DataObject) -> None:
     """After a kill the durable-end checkpoint is exact: any one bit is repaired, the state is the newest, the floor the log's end."""

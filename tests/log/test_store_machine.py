@@ -301,4 +301,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStoreMachine = StoreMachine.TestCase
-TestStoreMachine.settings = settings(max_examples=examples(40), stateful_step_count=40)
+TestStoreMachine.settings = settings(max_examples=examples(24), stateful_step_count=40)

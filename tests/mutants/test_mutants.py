@@ -8,13 +8,7 @@ from tests.mutants.mutant import LINES_MAX, Mutant, MutantMisplaced
 
 pytestmark = pytest.mark.simulation
 
-QUICK = [
-    "votes-twice",
-    "read-before-own-commit",
-    "checker-ignores-time",
-    "kafka-acknowledges-at-once",
-    "rocketmq-no-epochs-compared",
-]
+QUICK = ["votes-twice", "checker-ignores-time", "kafka-acknowledges-at-once", "rocketmq-no-epochs-compared"]
 QUICK_SEEDS = 120
 
 
@@ -39,13 +33,13 @@ def test_the_happy_path_stays_green_with_the_bug_in_place(name: str) -> None:
     assert stays_green(by_name(name))
 
 
-@pytest.mark.parametrize("mutant", ALL, ids=lambda mutant: mutant.name)
-def test_every_bug_still_fits_the_source_and_is_small(mutant: Mutant) -> None:
-    source = mutant.path.read_text()
-    changed = mutant.apply(source)
-    assert changed != source
-    compile(changed, mutant.name, "exec")
-    assert mutant.lines_changed() <= LINES_MAX
+def test_every_bug_still_fits_the_source_and_is_small() -> None:
+    for mutant in ALL:
+        source = mutant.path.read_text()
+        changed = mutant.apply(source)
+        assert changed != source, mutant.name
+        compile(changed, mutant.name, "exec")
+        assert mutant.lines_changed() <= LINES_MAX, mutant.name
 
 
 def test_a_bug_whose_place_has_moved_is_an_error() -> None:

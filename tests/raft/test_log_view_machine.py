@@ -196,4 +196,4 @@ class LogViewMachine(RuleBasedStateMachine):
 
 
 TestLogViewMachine = LogViewMachine.TestCase
-TestLogViewMachine.settings = settings(max_examples=examples(75), stateful_step_count=30)
+TestLogViewMachine.settings = settings(max_examples=examples(45), stateful_step_count=30)

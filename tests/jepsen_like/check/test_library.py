@@ -32,11 +32,11 @@ def registers(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_path_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(registers: Path, session: Any) -> None:
+def test_a_url_and_a_frame_are_judged_alike_and_the_session_goes_on(registers: Path, session: Any) -> None:
     here = check_run(registers, Model.REGISTER, Engine.LOCAL)
     assert here.findings.counts == {Check.PHANTOM: 1}
     frame = session.read.parquet(str(registers / "history.parquet"))
-    for history in (registers, f"file://{registers}/history.parquet", frame):
+    for history in (f"file://{registers}/history.parquet", frame):
         found = check_history(session, history, "register")
         assert found.verdict.findings == here.findings
         told = [(row.check, row.object, row.sentence) for row in found.violations.collect()]

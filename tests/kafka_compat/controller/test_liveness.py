@@ -66,7 +66,7 @@ WORDS = st.one_of(
 )
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(36), deadline=None)
 @example(["beat 3 fence", "commit", "beat 3", "close 3"])
 @given(st.lists(WORDS, max_size=40))
 def test_whatever_happened_brokers_that_go_on_are_unfenced_and_silent_ones_are_fenced(words: list[str]) -> None:

@@ -179,7 +179,7 @@ def test_what_is_no_command_is_refused_with_a_reason(data: bytes, text: str) -> 
         MetadataMachine().check(data, read_only=False)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.sampled_from(COMMANDS), st.integers(0, 200), st.integers(0, 255), st.booleans())
 def test_damaged_bytes_are_refused_or_another_command_and_never_anything_else(
     command: c.Command, at: int, byte: int, cut: bool
@@ -412,7 +412,7 @@ ABSURD = st.one_of(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=examples(90), deadline=None)
 @given(st.lists(ABSURD, max_size=12))
 def test_applying_is_total_whatever_was_proposed(commands: list[c.Command]) -> None:
     # A command that raised would end every member as it applies it, and again at each start.

@@ -506,4 +506,4 @@ class ControllerMachine(RuleBasedStateMachine):
 
 
 TestControllerMachine = ControllerMachine.TestCase
-TestControllerMachine.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+TestControllerMachine.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

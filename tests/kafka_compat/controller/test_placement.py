@@ -121,7 +121,7 @@ def clusters(draw: st.DrawFn) -> list[BrokerRegistration]:
     ]
 
 
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(36), deadline=None)
 @given(clusters(), st.integers(1, 20), st.integers(0, 2**62), st.data())
 def test_any_placement_that_is_possible_is_found(
     brokers: list[BrokerRegistration], partitions: int, seed: int, data: st.DataObject

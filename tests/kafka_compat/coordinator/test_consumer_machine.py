@@ -414,5 +414,5 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert sorted(read) == sorted(everything), "a partition has no reader, or two"
 
 
-ConsumerMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
+ConsumerMachine.TestCase.settings = settings(max_examples=examples(24), stateful_step_count=40, deadline=None)
 test_members_share_every_partition_through_faults = ConsumerMachine.TestCase

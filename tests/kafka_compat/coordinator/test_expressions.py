@@ -27,7 +27,7 @@ def compose(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 @given(st.recursive(LEAVES, compose, max_leaves=8), st.lists(st.text("aAbBc1_-.", min_size=1, max_size=8), max_size=6))
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(180), deadline=None)
 def test_where_both_know_the_syntax_an_expression_matches_as_pythons(text: str, names: list[str]) -> None:
     theirs = re.compile(text)
     ours = Expression(text)

@@ -469,4 +469,4 @@ def last_group(records: Iterable[Record]) -> GroupMetadataValue | None:
 
 
 TestGroups = GroupMachine.TestCase
-TestGroups.settings = settings(max_examples=examples(60), stateful_step_count=50)
+TestGroups.settings = settings(max_examples=examples(36), stateful_step_count=50)

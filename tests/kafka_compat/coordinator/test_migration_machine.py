@@ -305,5 +305,5 @@ class MigrationMachine(RuleBasedStateMachine):
         assert (group is None) == is_classic, "the group has not moved to the protocol of its members"
 
 
-MigrationMachine.TestCase.settings = settings(max_examples=examples(50), stateful_step_count=30, deadline=None)
+MigrationMachine.TestCase.settings = settings(max_examples=examples(30), stateful_step_count=30, deadline=None)
 test_groups_move_between_protocols_through_faults = MigrationMachine.TestCase

@@ -295,4 +295,4 @@ class DurableReplicationMachine(ReplicationMachine):
 
 TestReplication = ReplicationMachine.TestCase
 TestDurableReplication = DurableReplicationMachine.TestCase
-TestReplication.settings = TestDurableReplication.settings = settings(max_examples=examples(30), stateful_step_count=60)
+TestReplication.settings = TestDurableReplication.settings = settings(max_examples=examples(20), stateful_step_count=60)

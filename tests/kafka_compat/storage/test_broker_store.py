@@ -306,7 +306,7 @@ def change(disk: MemoryDisk, path: str, how: str, at: float) -> None:
         write_file(disk, path, [content[:place] + (bytes(size - place) if how == "zeros" else b"")])
 
 
-@settings(max_examples=examples(50), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(data=st.data())
 def test_no_change_of_any_file_goes_unnoticed_if_a_record_is_gone(data: st.DataObject) -> None:
     """All records were flushed, and the process killed.

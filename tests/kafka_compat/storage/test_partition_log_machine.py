@@ -226,4 +226,4 @@ class PartitionLogMachine(RuleBasedStateMachine):
 
 
 TestPartitionLogMachine = PartitionLogMachine.TestCase
-TestPartitionLogMachine.settings = settings(max_examples=examples(40), stateful_step_count=30)
+TestPartitionLogMachine.settings = settings(max_examples=examples(24), stateful_step_count=30)

@@ -387,4 +387,4 @@ def _outcome(name: str, data: TransactionData) -> tuple[str, int, int, bool]:
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=examples(100), stateful_step_count=40, deadline=None)
+TestTransactions.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

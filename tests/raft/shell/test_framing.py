@@ -82,7 +82,7 @@ sizes = st.one_of(
 )
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(36))
 @given(
     st.lists(sizes, min_size=1, max_size=6), st.lists(st.integers(1, 300 * 1024), min_size=1, max_size=4), st.booleans()
 )

@@ -145,7 +145,7 @@ class DelayMachine(RuleBasedStateMachine):
 
 
 TestDelayMachine = DelayMachine.TestCase
-TestDelayMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+TestDelayMachine.settings = settings(max_examples=examples(36), stateful_step_count=30, deadline=None)
 
 
 def test_the_deadline_follows_each_change() -> None:

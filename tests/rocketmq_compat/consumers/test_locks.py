@@ -63,7 +63,7 @@ class LockMachine(RuleBasedStateMachine):
 
 
 TestLockMachine = LockMachine.TestCase
-TestLockMachine.settings = settings(max_examples=examples(30), stateful_step_count=30, deadline=None)
+TestLockMachine.settings = settings(max_examples=examples(20), stateful_step_count=30, deadline=None)
 
 
 def test_there_is_a_bound_of_locks_and_those_that_are_held_stay_renewable() -> None:

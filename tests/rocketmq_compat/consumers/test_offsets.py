@@ -88,7 +88,7 @@ class OffsetMachine(RuleBasedStateMachine):
 
 
 TestOffsetMachine = OffsetMachine.TestCase
-TestOffsetMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+TestOffsetMachine.settings = settings(max_examples=examples(36), stateful_step_count=30, deadline=None)
 
 KEY = ("g", "T", 0)
 

@@ -111,4 +111,4 @@ class RegistryMachine(RuleBasedStateMachine):
 
 
 TestRegistryMachine = RegistryMachine.TestCase
-TestRegistryMachine.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
+TestRegistryMachine.settings = settings(max_examples=examples(36), stateful_step_count=30, deadline=None)

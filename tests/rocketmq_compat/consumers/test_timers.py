@@ -247,4 +247,4 @@ class TimerMachine(RuleBasedStateMachine):
 
 
 TestTimerMachine = TimerMachine.TestCase
-TestTimerMachine.settings = settings(max_examples=examples(150), stateful_step_count=40, deadline=None)
+TestTimerMachine.settings = settings(max_examples=examples(90), stateful_step_count=40, deadline=None)

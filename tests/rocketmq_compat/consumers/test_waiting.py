@@ -76,7 +76,7 @@ class WaitingMachine(RuleBasedStateMachine):
 
 
 TestWaitingMachine = WaitingMachine.TestCase
-TestWaitingMachine.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
+TestWaitingMachine.settings = settings(max_examples=examples(48), stateful_step_count=30, deadline=None)
 
 
 def test_pulls_are_bounded_for_each_queue_and_for_all() -> None:

@@ -379,5 +379,5 @@ class RoutesMachine(RuleBasedStateMachine):
             assert (sorted(each.broker_name for each in route.broker_datas) if route else []) == expected
 
 
-RoutesMachine.TestCase.settings = settings(max_examples=examples(100), stateful_step_count=30)
+RoutesMachine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=30)
 TestRoutes = RoutesMachine.TestCase

@@ -349,7 +349,7 @@ class CopiesMachine(RuleBasedStateMachine):
 
 TestCopiesMachine = CopiesMachine.TestCase
 TestCopiesMachine.settings = settings(
-    max_examples=examples(40),
+    max_examples=examples(24),
     stateful_step_count=50,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # shrinking takes minutes, for runs that are short anyway
 )

@@ -315,5 +315,5 @@ TestAsyncMaster = AsyncMasterMachine.TestCase
 TestSyncMaster = SyncMasterMachine.TestCase
 TestThreeCopies = ThreeCopiesMachine.TestCase
 TestAsyncMaster.settings = TestSyncMaster.settings = TestThreeCopies.settings = settings(
-    max_examples=examples(60), stateful_step_count=50
+    max_examples=examples(36), stateful_step_count=50
 )

@@ -280,4 +280,4 @@ def some_record(rng: random.Random) -> bytes:
 
 
 TestMessageStoreMachine = MessageStoreMachine.TestCase
-TestMessageStoreMachine.settings = settings(max_examples=examples(60), stateful_step_count=25)
+TestMessageStoreMachine.settings = settings(max_examples=examples(36), stateful_step_count=25)

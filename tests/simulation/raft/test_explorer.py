@@ -191,7 +191,11 @@ def test_damage_to_any_one_disk_unmakes_nothing_that_was_committed() -> None:
     "scope",
     [
         pytest.param(attrs.evolve(TRIMMED, crashes=1), id="logs that diverge, a crash"),
-        pytest.param(Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, trims=1, logs=NOTHING), id="a heartbeat"),
+        pytest.param(
+            Scope(timeouts=1, entries=0, crashes=0, heartbeats=1, trims=1, logs=NOTHING),
+            id="a heartbeat",
+            marks=pytest.mark.campaign,
+        ),
     ],
 )
 def test_what_has_left_a_log_is_committed_and_missed_by_no_node(scope: Scope) -> None:
@@ -231,7 +235,7 @@ def core_and_disk(node: ExplorerNode, rename: Mapping[NodeId, NodeId]) -> tuple[
     "scope",
     [
         pytest.param(SMALL, id="an entry, a crash", marks=pytest.mark.campaign),
-        pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts"),
+        pytest.param(Scope(nodes=2, timeouts=2), id="two nodes, two timeouts", marks=pytest.mark.campaign),
         pytest.param(FIGURE_8, id="parted", marks=pytest.mark.campaign),
         pytest.param(TRIMMED, id="a trim", marks=pytest.mark.campaign),
         pytest.param(

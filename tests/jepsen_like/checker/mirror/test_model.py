@@ -11,7 +11,7 @@ from tests.jepsen_like.checker.mirror.world import Rehearsal
 
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(20, 80), recreates=st.booleans())
-@settings(max_examples=examples(40), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=examples(24), deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_a_sound_rehearsal_is_valid_and_its_figures_are_those_of_the_model(
     seed: int, steps: int, recreates: bool
 ) -> None:

@@ -79,7 +79,7 @@ def sizes(found: Judged) -> Judged:
 
 
 @hypothesis.given(SEEDS)
-@hypothesis.settings(max_examples=examples(150))
+@hypothesis.settings(max_examples=examples(90))
 def test_nothing_is_found_in_what_a_correct_log_did(seed: int) -> None:
     small = clean(random.Random(seed))
     if small.ops:
@@ -88,7 +88,7 @@ def test_nothing_is_found_in_what_a_correct_log_did(seed: int) -> None:
 
 
 @hypothesis.given(SEEDS)
-@hypothesis.settings(max_examples=examples(300))
+@hypothesis.settings(max_examples=examples(180))
 def test_damaged_histories_are_judged_as_the_definitions_say(seed: int) -> None:
     small = make_damaged(random.Random(seed))
     if small.ops:
