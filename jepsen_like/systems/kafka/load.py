@@ -96,6 +96,13 @@ def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
     return config if mode.is_idempotent else {**config, "retries": 0}
 
 
+def transactional_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
+    """Returns the configuration of a producer of transactions; librdkafka gives no record longer than its transaction."""
+    within_ms = min(mode.message_within_ms, TRANSACTION_WITHIN_MS)
+    timeouts = {"transaction.timeout.ms": TRANSACTION_WITHIN_MS, "message.timeout.ms": within_ms}
+    return {**producer_config(mode, servers), **timeouts}
+
+
 def consumer_config(mode: KafkaMode, servers: str, group: str) -> dict[str, Any]:
     """The configuration of a consumer that commits nothing by itself."""
     return {
@@ -273,7 +280,7 @@ def transaction_plans(
         seed=plan.seed,
         inputs=inputs,
     )
-    producer = {**producer_config(mode, servers), "transaction.timeout.ms": TRANSACTION_WITHIN_MS}
+    producer = transactional_config(mode, servers)
     producers = [attrs.evolve(reader, role=FEEDER, client=producer, transactional_id=each) for each in range(FEEDERS)]
     producers += [
         attrs.evolve(

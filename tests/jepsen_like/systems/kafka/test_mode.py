@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from jepsen_like.checker.verdict import Model
 from jepsen_like.history.files import HistoryWriter, KeepRule
 from jepsen_like.port.port import Member, ProcessPlan, WrongMode
-from jepsen_like.systems.kafka.load import consumer_config, load_of, producer_config
+from jepsen_like.systems.apache_kafka.mode import ApacheMode
+from jepsen_like.systems.kafka.load import consumer_config, load_of, producer_config, transactional_config
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.system import KafkaAdapter
 from jepsen_like.workload.load import LoadPlan
@@ -70,6 +72,12 @@ def test_without_a_producer_id_nothing_is_sent_twice(words: list[str]) -> None:
     mode = KafkaMode.of(words)
     assert not mode.is_idempotent
     assert producer_config(mode, "here:1")["retries"] == 0
+
+
+@pytest.mark.parametrize("kind", [KafkaMode, ApacheMode])
+def test_a_producer_of_transactions_can_be_made(kind: type[KafkaMode]) -> None:
+    config = transactional_config(kind.of([]), "127.0.0.1:1")
+    Producer({**config, "transactional.id": "one"})
 
 
 def test_a_mode_is_read_back_from_the_description_of_its_run() -> None:
