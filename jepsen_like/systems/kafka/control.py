@@ -17,7 +17,7 @@ from jepsen_like.port.port import Control, Leadership, Mode, NotServing, Scope
 from jepsen_like.port.wires import Address
 from jepsen_like.systems.kafka.batch_values import BatchRecord, whole_batches
 from jepsen_like.systems.kafka.final_log import FinalLogWriter, keyed_value, plain_value
-from jepsen_like.systems.kafka.load import COMPACT_WORKLOAD, TOPIC_CONFIGS, TXN_WORKLOAD, transactional_ids
+from jepsen_like.systems.kafka.load import COMPACT_WORKLOAD, COMPACTED_TOPIC, TXN_WORKLOAD, transactional_ids
 from jepsen_like.systems.kafka.mode import KafkaMode
 from jepsen_like.systems.kafka.processes import CONTROLLER, coordinator_of, scope_of
 from jepsen_like.systems.kafka.wire import NoAnswer, ask
@@ -395,7 +395,9 @@ class KafkaControl(Control):
                 if states:
                     why = "not all replicas are in sync"
                 elif len(view.brokers) == len(self._direct):  # replicas are placed on brokers that have registered
-                    why = await self._create(view, mode, TOPIC_CONFIGS.get(workload, {})) or why
+                    is_keyed = workload == COMPACT_WORKLOAD
+                    configs = {**COMPACTED_TOPIC, **mode.short_segments} if is_keyed else {}
+                    why = await self._create(view, mode, configs) or why
                 await trio.sleep(POLL_S)
         raise NotServing(f"the topic {self._load_topic} was not ready within {within_s:g} s: {why}")
 

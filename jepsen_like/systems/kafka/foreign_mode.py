@@ -1,6 +1,6 @@
 """Defines runs against brokers of others: how their flushes are named, how long clients wait, and the sources of promises."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import attrs
@@ -15,6 +15,8 @@ from kafka_compat.config_keys import BEFORE_ACK, PAGE_CACHE
 class ForeignMode(KafkaMode):
     """See `KafkaMode`; the brokers are not ours."""
 
+    short_segments: ClassVar[Mapping[str, str]] = {"segment.ms": "500"}
+    """Kafka 4 takes no `segment.bytes` below a megabyte."""
     flush_name: ClassVar[str]
     """The setting by which each record is flushed by itself where it is 1."""
 

@@ -40,16 +40,13 @@ LOG_WORKLOAD, GROUP_WORKLOAD, GROUPS_WORKLOAD, TXN_WORKLOAD = "log", "group", "g
 COMPACT_WORKLOAD: Final = "compact"
 MIN_LAG_MS: Final = 1000
 DELETE_RETENTION_MS: Final = 4000
-TOPIC_CONFIGS: Final[Mapping[str, Mapping[str, str]]] = {
-    COMPACT_WORKLOAD: {
-        "cleanup.policy": "compact",
-        "segment.bytes": "32768",
-        "min.cleanable.dirty.ratio": "0.01",
-        "min.compaction.lag.ms": str(MIN_LAG_MS),
-        "delete.retention.ms": str(DELETE_RETENTION_MS),
-    }
+COMPACTED_TOPIC: Final[Mapping[str, str]] = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "min.compaction.lag.ms": str(MIN_LAG_MS),
+    "delete.retention.ms": str(DELETE_RETENTION_MS),
 }
-"""By workload: the settings of its topic. Small segments, for the newest one is never compacted."""
+"""The settings of a topic of keys, besides `KafkaMode.short_segments`."""
 GROUPS: Final[Mapping[str, Mapping[str, int]]] = {
     GROUP_WORKLOAD: {"readers": 3},
     GROUPS_WORKLOAD: {"readers": 2, "auditors": 2},

@@ -1,7 +1,7 @@
 """The settings of a Kafka cluster and of the clients of a run, and what a run with them is held to."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -36,6 +36,9 @@ _RETENTION: Final = ("log.retention.bytes", "log.retention.ms", "log.retention.m
 @attrs.frozen
 class KafkaMode(Mode):
     """`settings` are those of a run, by Kafka's names; what is not there has the broker's default."""
+
+    short_segments: ClassVar[Mapping[str, str]] = {"segment.bytes": "32768"}
+    """For a topic that is to be compacted: its newest segment never is."""
 
     replication: str
     settings: Mapping[str, Any]
