@@ -33,6 +33,7 @@ CONTENTS = {
         "docs/rehearsals",
         "docs/real",
         "docs/findings/apache-kafka-bootstrap-checkpoint",
+        "docs/findings/apache-kafka-deletions",
         "docs/findings/apache-rocketmq-dledger-queues",
         "docs/findings/apache-rocketmq-isolated-master",
         "docs/findings/apache-rocketmq-old-master",
