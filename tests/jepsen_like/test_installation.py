@@ -84,9 +84,9 @@ def cluster_up(base_install: dict[str, str], tmp_path: Path) -> Iterator[str]:
 @pytest.mark.cluster
 def test_up_and_fault_need_no_extra(cluster_up: str, base_install: dict[str, str], tmp_path: Path) -> None:
     assert "127.0.0.1" in cluster_up
-    for what in (("pause", "--node", "1"), ("status",), ("heal",), ("check",)):
-        ended = run(base_install, "-c", COMMAND, "fault", *what, "--data", "up", cwd=tmp_path)
-        assert ended.returncode == 0, ended.stderr
+    commands = [f"fault {what} --data up" for what in ("pause --node 1", "status", "heal", "check")]
+    ended = run(base_install, "-c", COMMANDS, *commands, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_our_own_packages_are_ours() -> None:

@@ -153,7 +153,7 @@ def test_a_claim_is_tried_on_a_real_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def conduct(desk: ClaimDesk) -> None:
-        plan = plan_of("raft", faults=(fault(1, "kill", 0.4, 0.5),), duration_s=1.2)
+        plan = plan_of("raft", faults=(fault(1, "kill", 0.4, 0.5),), duration_s=1.2, rate=100.0)
         shown = desk.run("the leader killed", plan)
         assert desk.run("the same again", plan) is shown
         desk.measure("rto_s", shown.rto_s(), "s", shown)

@@ -1,5 +1,7 @@
 """The main job on real processes: what it leaves, how it ends, and that it always ends tidily."""
 
+import contextlib
+import io
 import json
 import os
 import resource
@@ -43,9 +45,9 @@ def short_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     arguments = ["--nodes", "3", "--duration", "9", "--seed", "11", "--out", str(out), "--json", *AT_A_RATE]
     # Elections are as short as the faults of so short a run.
     arguments += ["--set", "election_timeout_s_min=0.5", "--set", "election_timeout_s_max=1.0"]
-    ended = subprocess.run([*RUN, *arguments], capture_output=True, text=True, timeout=100, check=False)
-    assert ended.returncode == ExitStatus.VALID, ended.stderr
-    return out, json.loads(ended.stdout.splitlines()[-1])
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        assert execute(["run", "--quick", *arguments]) == ExitStatus.VALID
+    return out, json.loads(shown.getvalue().splitlines()[-1])
 
 
 @pytest.mark.cluster

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from jepsen_like.cli import ExitStatus
+from jepsen_like.cli import ExitStatus, execute
+from jepsen_like.port.registry import SYSTEMS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 ROOT = Path(__file__).resolve().parents[3]
@@ -19,27 +20,34 @@ REGISTERED = (
 """The command line, with one more system."""
 
 
-def command(out: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    arguments = ["run", "--system", "toy", "--seed", "4", "--out", str(out), *words]
-    return subprocess.run(
-        [sys.executable, "-c", REGISTERED, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+@pytest.fixture(autouse=True)
+def register_toy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adds the toy to the systems of this process."""
+    monkeypatch.setitem(SYSTEMS, "toy", "tests.jepsen_like.systems.toy:ToySystem")
+
+
+def command(out: Path, *words: str) -> list[str]:
+    return ["run", "--system", "toy", "--seed", "4", "--out", str(out), *words]
 
 
 def run(out: Path, *words: str) -> tuple[int, dict[str, Any], str]:
     """The exit status, results.json and the report of one run."""
-    ended = command(out, *words)
-    directory = out / "latest"
-    assert (directory / "results.json").exists(), ended.stderr
-    results = json.loads((directory / "results.json").read_text())
-    return ended.returncode, results, (directory / "report.html").read_text()
+    status = execute(command(out, *words))
+    return status, *read_written(out)
+
+
+def read_written(out: Path) -> tuple[dict[str, Any], str]:
+    results = json.loads((out / "latest" / "results.json").read_text())
+    return results, (out / "latest" / "report.html").read_text()
 
 
 @pytest.mark.campaign
 @pytest.mark.spark
 def test_an_honest_toy_is_valid_on_spark_through_kill_pause_and_partition(tmp_path: Path) -> None:
-    status, results, report = run(tmp_path, "--duration", "12", "--nemesis", "kill,pause,partition")
-    assert status == ExitStatus.VALID
+    words = command(tmp_path, "--duration", "12", "--nemesis", "kill,pause,partition")
+    ended = subprocess.run([sys.executable, "-c", REGISTERED, *words], cwd=ROOT, capture_output=True, check=False)
+    assert ended.returncode == ExitStatus.VALID, ended.stderr
+    results, report = read_written(tmp_path)
     assert (results["valid"], results["lost_acked"]) == (True, 0)
     assert {fault["kind"] for fault in results["faults"]} == {"kill", "pause", "partition"}
     assert all(fault["target"] == "leader" for fault in results["faults"][:3])
@@ -68,7 +76,8 @@ def test_a_stale_read_is_found_named_and_drawn(tmp_path: Path) -> None:
     assert stale["sentence"] in report
 
 
-def test_a_setting_that_the_toy_does_not_have_is_refused_in_its_words(tmp_path: Path) -> None:
-    ended = command(tmp_path, "--set", "flush=none")
-    assert ended.returncode == ExitStatus.USAGE
-    assert "the toy has one setting, switch" in ended.stderr
+def test_a_setting_that_the_toy_does_not_have_is_refused_in_its_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert execute(command(tmp_path, "--set", "flush=none")) == ExitStatus.USAGE
+    assert "the toy has one setting, switch" in capsys.readouterr().err
