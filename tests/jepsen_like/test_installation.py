@@ -51,9 +51,8 @@ def run(env: dict[str, str], *arguments: str, cwd: Path) -> subprocess.Completed
 @pytest.mark.parametrize(
     "commands",
     [
-        ["sim --seeds 0:2"],
+        ["sim --seeds 0:2", *(f"{command} --help" for command in ("node", "up", "fault", "replay", "doctor"))],
         [f"sim --system {system} --seeds 0:2 --jobs 1" for system in ("kafka", "rocketmq")],
-        [f"{command} --help" for command in ("node", "up", "fault", "replay", "doctor")],
     ],
     ids=", ".join,
 )

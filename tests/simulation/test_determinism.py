@@ -24,7 +24,12 @@ def replay_seed(seed: int, hash_seed: str, system: str = "raft") -> str:
 
 @pytest.mark.parametrize(
     ("system", "seed"),
-    [("raft", 1), ("kafka", 3), ("rocketmq", 1), pytest.param("raft", 77, marks=pytest.mark.campaign)],
+    [
+        ("raft", 1),
+        ("kafka", 3),
+        pytest.param("rocketmq", 1, marks=pytest.mark.campaign),
+        pytest.param("raft", 77, marks=pytest.mark.campaign),
+    ],
 )
 def test_a_seed_gives_the_same_trace_in_a_fresh_process_with_another_hash_seed(system: str, seed: int) -> None:
     lines: list[str] = []

@@ -110,6 +110,7 @@ def test_a_broker_serves_and_stops_when_asked_and_starts_again(start: Start, tmp
         assert broker.end() == 0
 
 
+@pytest.mark.campaign
 def test_without_a_controller_a_signal_stops_it_too(start: Start, tmp_path: Path) -> None:
     broker = start(tmp_path, *peers_that_are_down())
     broker.until("listening")
@@ -149,6 +150,7 @@ def test_a_port_that_is_taken_has_status_4_and_is_named(start: Start, tmp_path: 
     assert f"cannot listen on 127.0.0.1:{first.port}" in second.errors()
 
 
+@pytest.mark.campaign
 def test_a_directory_in_use_has_status_4(start: Start, tmp_path: Path) -> None:
     start(tmp_path).until("listening")
     second = start(tmp_path)
@@ -162,6 +164,7 @@ def test_the_directory_of_another_broker_has_status_4(start: Start, broker_direc
     assert other.end() == 4
 
 
+@pytest.mark.campaign
 def test_a_directory_that_cannot_be_made_has_status_4_and_is_named(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     broker = start(tmp_path / "file" / "data")

@@ -199,6 +199,7 @@ async def serves(port: int) -> None:
             assert await append_until_acknowledged(client, b"x") == 0
 
 
+@pytest.mark.campaign
 def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
     first, second = free_ports(2)
     with node_process(flags(1, {1: first}, tmp_path)) as node:
@@ -206,6 +207,7 @@ def test_a_locked_directory_is_refused_in_one_line(tmp_path: Path) -> None:
         expect_refusal(flags(1, {1: second}, tmp_path), "is locked")
 
 
+@pytest.mark.campaign
 def test_a_directory_of_another_node_is_refused_in_one_line(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     with node_process(flags(1, {1: port}, tmp_path)) as node:

@@ -1,11 +1,11 @@
 """A master and its slave: what an acknowledgement promises, what the slave holds and serves, and what is refused."""
 
-import sys
 import tempfile
 from contextlib import AsyncExitStack
 
 import pytest
 import trio
+from click.testing import CliRunner
 
 from jepsen_like.cluster.ports import LOOPBACK, ReservedPorts
 from log.memory_disk import MemoryDisk
@@ -15,6 +15,7 @@ from rocketmq_compat.broker.replicated_log import PUSHED_BYTES_A_ROUND, Replicat
 from rocketmq_compat.broker.slave_sync import SYNC_EVERY_S
 from rocketmq_compat.config import InvalidProperty, Properties
 from rocketmq_compat.config_keys import BROKER_PROPERTIES
+from rocketmq_compat.process import processes
 from rocketmq_compat.remoting.bodies import ClusterInfo, KVTable, LockBatchRequestBody, TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -195,14 +196,9 @@ async def decide(address: tuple[str, int], decision: str, *words: str) -> tuple[
     with tempfile.NamedTemporaryFile("w") as file:  # its owner alone may read it
         file.write(SECRET.text)
         file.flush()
-        words = ("--broker", at, "--secret-file", file.name, *words)
-        return await run_command("rocketmq_compat.process", decision, *words)
-
-
-async def run_command(module: str, *words: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", module, *words]
-    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
-    return done.returncode, (done.stdout + done.stderr).decode()
+        command = [decision, "--broker", at, "--secret-file", file.name, *words]
+        done = await trio.to_thread.run_sync(lambda: CliRunner().invoke(processes, command))
+    return done.exit_code, done.output
 
 
 async def test_an_operator_decides_that_the_log_of_a_master_counts_and_what_slaves_hold_beyond_it_is_discarded() -> (
