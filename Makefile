@@ -6,8 +6,9 @@ PYTHON ?= python3
 WORKERS ?= $(shell expr $$(nproc) + 2)
 BIN := .venv/bin
 # Named, because to collect the others takes each worker some ten seconds.
-LONG_FILES := tests/house/test_documents.py $(addprefix tests/jepsen_like/,run/test_command.py run/test_up.py \
-	bench/test_command.py mirror/kafka/test_mirror.py check/test_runs.py) tests/fuzz/test_rocketmq.py
+LONG_FILES := $(addprefix tests/jepsen_like/,run/test_command.py systems/raft_target/test_runs.py nemesis/test_machine_faults.py \
+	mirror/kafka/test_mirror.py nemesis/test_nemesis.py systems/kafka_target/test_runs.py claims/test_recordings.py) \
+	tests/fuzz/test_rocketmq.py
 CLUSTER_FILES = $(LONG_FILES) $(filter-out $(LONG_FILES),$(shell grep -rl --include='test_*.py' 'mark.cluster' tests))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Where this is set, each of the thousand processes that tests start would compile every module again.
