@@ -176,8 +176,10 @@ class Cluster:
     async def stop(self, nodes: Iterable[int]) -> None:
         """SIGTERM them together and wait until they are gone."""
         running = [node for node in nodes if self.nodes[node].is_running]
+        left = [node for node in self.targets if self.nodes[node].is_running and node not in running]
+        must_end = len(left) > len(self.targets) // 2 or not self.system.ends_by_majority
         within_s = STOP_WITHIN_S + self.system.slower_by_s
-        await together(lambda node: self.nodes[node].stop(within_s=within_s), running)
+        await together(lambda node: self.nodes[node].stop(within_s=within_s, must_end=must_end), running)
 
     async def promote(self, master: int) -> None:
         """Have an operator make this node lead: those whom it concerns are restarted if they run, or start so later."""

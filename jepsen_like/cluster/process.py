@@ -191,14 +191,15 @@ class NodeProcess:
         """The way in which the newest process ended: a signal or a status."""
         return _ending(self._popen.returncode if self._popen is not None else None)
 
-    async def stop(self, *, within_s: float) -> None:
-        """SIGTERM for a clean end; SIGKILL for one that takes longer than `within_s`."""
+    async def stop(self, *, within_s: float, must_end: bool = True) -> None:
+        """SIGTERM for a clean end; SIGKILL for one that takes longer than `within_s`, which is noted of one that must end."""
         self.resume()
         self._signal(signal.SIGTERM)
         with trio.move_on_after(within_s):
             await self._ended.wait()
         if self.is_running:
-            self.unasked_ends.append(f"node {self.node} did not stop within {within_s:g} s of SIGTERM")
+            if must_end:
+                self.unasked_ends.append(f"node {self.node} did not stop within {within_s:g} s of SIGTERM")
             await self.kill()
 
     async def pause(self) -> None:

@@ -374,6 +374,8 @@ class System(abc.ABC):
     """The time that it may take to serve again after a fault, beyond that which each kind of fault is given."""
     slower_by_s: ClassVar[float] = 0.0
     """The time that its processes may take to start, and to end, beyond that which ours need on a busy machine."""
+    ends_by_majority: ClassVar[bool] = False
+    """True if a process that is asked to end first asks a majority, and so may wait for minutes where there is none."""
     clients_need_secret: ClassVar[bool] = False
     """True if the secret of the cluster admits its clients as well as its processes."""
 

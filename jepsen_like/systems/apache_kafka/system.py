@@ -40,6 +40,7 @@ class ApacheKafkaAdapter(KafkaAdapter):
     standing_settings: ClassVar[tuple[str, ...]] = ()
     kept_by_wipe: ClassVar[tuple[str, ...]] = (METADATA, FILES)
     slower_by_s: ClassVar[float] = 60.0
+    ends_by_majority: ClassVar[bool] = True
     recovers_in_s: ClassVar[float] = 30.0
     scenarios: ClassVar[tuple[NamedScenario, ...]] = SCENARIOS
     configure = staticmethod(ApacheMode.of)

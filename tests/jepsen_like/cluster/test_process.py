@@ -113,13 +113,14 @@ async def test_pause_is_seen_as_state_t_and_resume_ends_it(tmp_path: Path) -> No
     assert process.unasked_ends == []
 
 
-async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("must_end", [True, False])
+async def test_a_node_that_ignores_sigterm_is_killed_and_that_is_noted(tmp_path: Path, must_end: bool) -> None:
     async with trio.open_nursery() as nursery:
         process = node(DEAF_NODE, tmp_path)
         await process.start(nursery, within_s=60)
-        await process.stop(within_s=0.1)
+        await process.stop(within_s=0.1, must_end=must_end)
         assert not process.is_running
-    assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"]
+    assert process.unasked_ends == ["node 1 did not stop within 0.1 s of SIGTERM"][: int(must_end)]
 
 
 async def test_a_node_that_ends_by_itself_is_noted_with_its_last_output(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_group_with_controllers_loses_no_more_than_what_waits_on_a_master_that
     assert status == (ExitStatus.VIOLATION if results["lost_acked"] else ExitStatus.VALID)
 
 
+@pytest.mark.timeout(1500)
 @pytest.mark.parametrize("story", SCENARIOS, ids=lambda story: story.name)
 def test_what_others_have_found_is_found_again(tmp_path: Path, story: NamedScenario) -> None:
     assert execute(["scenario", story.name, "--quick", "--out", str(tmp_path)]) == ExitStatus.VALID
