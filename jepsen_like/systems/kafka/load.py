@@ -94,7 +94,7 @@ def producer_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
 
 
 def transactional_config(mode: KafkaMode, servers: str) -> dict[str, Any]:
-    """Returns the configuration of a producer of transactions; librdkafka gives no record longer than its transaction."""
+    """Returns the configuration of a producer of transactions: librdkafka refuses to wait longer for a record than for its transaction."""
     within_ms = min(mode.message_within_ms, TRANSACTION_WITHIN_MS)
     timeouts = {"transaction.timeout.ms": TRANSACTION_WITHIN_MS, "message.timeout.ms": within_ms}
     return {**producer_config(mode, servers), **timeouts}
