@@ -387,15 +387,20 @@ class ConsumerGroup:
                 pass
 
     def end_load(self) -> None:
-        """Gives each partition to the member whose record was written last.
+        """Mends what a failed write leaves out of the log, which may have later writes.
 
-        A write may fail, after which the record of another member is written that got one of its partitions.
+        A partition belongs to the member whose record was written last: an earlier one gave it back in the lost write.
+        Without the newest epoch of the group or its target, the next heartbeat makes a target for a newer one.
         """
         for member_id in [each for each in self.target if each not in self.members]:
             del self.target[member_id]
         for member in reversed(self.members.values()):
             taken = frozenset(each for each in member.held if each in self.owners)
             self.hold(member, member.assigned - taken, member.revoking - taken)
+        newest = max((each.epoch for each in self.members.values()), default=0)
+        if newest > self.target_epoch or self.target_epoch > self.epoch:
+            self.target_epoch = max(self.target_epoch, newest)
+            self.epoch = max(self.epoch, self.target_epoch + 1)
 
 
 def member_keys(group: str, member: str) -> list[bytes]:

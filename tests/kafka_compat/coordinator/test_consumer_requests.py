@@ -43,6 +43,7 @@ class Place:
         self.coordinator = GroupCoordinator(CoordinatorConfig())
         self.coordinator.step(0.0, RecordsLoaded(records))
         self.records = list(records)
+        self.written: list[tuple[Record, ...]] = []
         self.writes: list[int] = []
         self.answers: dict[int, Any] = {}
         self.token = 0
@@ -54,6 +55,7 @@ class Place:
             if isinstance(effect, AppendRecords):
                 self.writes.append(effect.write_id)
                 self.records += effect.records
+                self.written.append(effect.records)
             else:
                 assert isinstance(effect, GroupAnswer)
                 self.answers[effect.token] = effect.response
@@ -66,6 +68,11 @@ class Place:
     def end_writes(self) -> None:
         while self.writes:
             self.step(Written(self.writes.pop(0)))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.step(GroupTimePassed(0))
+        self.end_writes()
 
     def ask(self, request: Any, version: int = 1) -> Any:
         token = self.send(request, version)
@@ -134,6 +141,30 @@ def test_answers_behind_a_failed_write_are_errors_and_the_next_heartbeat_writes_
     assert {place.answers[each].error_code for each in tokens} == {CODE.COORDINATOR_NOT_AVAILABLE}
     assert place.beat("b", 0).error_code == CODE.NONE
     assert Place(tuple(place.records)).coordinator.consumer_groups["g"].members.keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize("lost", range(6))
+def test_a_log_that_lost_any_one_write_is_led_and_its_partitions_read_once(lost: int) -> None:
+    place = Place()
+    for member, epoch, owned in (("a", 0, None), ("b", 0, None), ("a", 1, {2, 3}), ("b", 2, None), ("a", -1, None)):
+        place.send(beat(member, epoch, owned))
+    place.send(beat("c", 0))
+    place.send(beat("b", 3))
+    place.send(beat("b", 3, {0, 1}))
+    assert len(place.written) == 6
+    log = [record for number, each in enumerate(place.written) if number != lost for record in each]
+    after = Place(tuple(log))
+    read: dict[str, set[int]] = {"b": set(), "c": set()}
+    epochs = dict.fromkeys(read, 0)
+    for _ in range(5):
+        for member in read:
+            response = after.beat(member, epochs[member], read[member] if epochs[member] else None)
+            assert response.error_code == CODE.NONE
+            epochs[member] = response.member_epoch
+            given = numbers(response)
+            read[member] = read[member] if given is None else given
+        after.pass_time(20)  # a member whose leaving was lost is silent
+    assert sorted(number for each in read.values() for number in each) == [0, 1, 2, 3]
 
 
 def test_the_next_coordinator_goes_on_with_epochs_and_partitions(two: Place) -> None:
