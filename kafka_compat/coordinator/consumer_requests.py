@@ -192,7 +192,7 @@ class ConsumerRequests:
             self.membership.release(before, KafkaErrorCode.REBALANCE_IN_PROGRESS)
             group = migration.upgrade(before, self.topics)
             for member in group.members.values():
-                self.renew(group, member)
+                self._set_deadlines(group, member, (member.state, member.epoch))
         if before is not None and before.recorded:
             group.owed += (group_key(name), *self.membership.owed.pop(name, ()))
         self.groups[name] = group

@@ -7,12 +7,14 @@ gone, the group is classic again, and its members join again.
 
 from collections.abc import Mapping
 
-from kafka_compat.coordinator.consumer_group import ConsumerGroup, ConsumerMember, KnownTopic, Wishes
+from kafka_compat.coordinator.assignors import Partitions
+from kafka_compat.coordinator.consumer_group import ConsumerGroup, ConsumerMember, KnownTopic, MemberState, Wishes
 from kafka_compat.coordinator.consumer_records import ClassicProtocol, ClassicValue
 from kafka_compat.coordinator.group import ClassicGroup, GroupMember, GroupState
 from kafka_compat.coordinator.subscription import (
     CONSUMER_PROTOCOL_TYPE,
     Subscription,
+    known_partitions,
     read_assignment,
     read_subscription,
     subscription_version,
@@ -31,8 +33,12 @@ def find_obstacle(group: ClassicGroup) -> str | None:
 
 
 def upgrade(group: ClassicGroup, topics: Mapping[str, KnownTopic]) -> ConsumerGroup:
-    """Returns a classic group without obstacles as one by KIP-848. Its members keep their assignments."""
+    """Returns a classic group without obstacles as one by KIP-848. Its members keep their assignments.
+
+    What a cooperative member had when it joined, and was not assigned again, it may still read: it gives that back first.
+    """
     made = ConsumerGroup(group.id, epoch=group.generation, target_epoch=group.generation)
+    owned: dict[str, Partitions] = {}
     for member in group.members.values():
         subscription = _subscription_of(group, member)
         assert subscription is not None, "a group is upgraded in spite of an obstacle"
@@ -54,6 +60,11 @@ def upgrade(group: ClassicGroup, topics: Mapping[str, KnownTopic]) -> ConsumerGr
                 classic=classic_part(member.session_timeout_ms, member.protocols),
             )
         )
+        owned[member.id] = known_partitions(subscription.owned, topics)
+    for consumer in made.members.values():
+        if revoking := owned[consumer.id] - made.owners.keys():
+            made.hold(consumer, consumer.assigned, revoking)
+            consumer.state = MemberState.UNREVOKED_PARTITIONS
     return made
 
 

@@ -5,7 +5,9 @@ are in the group, while members of both protocols are. When all is quiet, every 
 either protocol.
 """
 
-import attrs
+from collections.abc import Mapping
+
+from attrs import define, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -27,7 +29,14 @@ from kafka_compat.coordinator.events import (
     WriteFailed,
     Written,
 )
-from kafka_compat.coordinator.subscription import Assignment, EmbeddedPartitions, Subscription, read_assignment
+from kafka_compat.coordinator.subscription import (
+    Assignment,
+    EmbeddedPartitions,
+    Subscription,
+    known_partitions,
+    read_assignment,
+    read_subscription,
+)
 from kafka_compat.protocol.apis.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -47,7 +56,7 @@ SESSION_S, REBALANCE_S = 45.0, 60.0
 CONFIG = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
 
 
-@attrs.define
+@define
 class Member:
     """One program, started again with either protocol. A cooperative one keeps what it reads when it joins."""
 
@@ -63,8 +72,8 @@ class Member:
     """The partitions that it was given last; it gives up what else it reads before its next request."""
     token: int | None = None
     joins: bool = True
-    others: tuple[str, ...] = ()
-    """Those to assign for, if it leads a classic group."""
+    others: Mapping[str, frozenset[int]] = field(factory=dict)
+    """Those to assign for, if it leads a classic group, with the partitions that they keep while they join."""
 
     def begin(self, *, classic: bool) -> None:
         self.life += 1
@@ -78,6 +87,12 @@ class Member:
     def get(self, partitions: frozenset[int]) -> None:
         self.wanted = partitions
         self.reads |= partitions
+
+
+def _read_owned(metadata: bytes) -> frozenset[int]:
+    subscription = read_subscription(metadata)
+    assert subscription is not None
+    return frozenset(number for _, number in known_partitions(subscription.owned, TOPICS))
 
 
 class MigrationMachine(RuleBasedStateMachine):
@@ -128,7 +143,7 @@ class MigrationMachine(RuleBasedStateMachine):
                     member.get(frozenset(number for topic in given for number in topic.partitions))
             case JoinGroupResponse(error_code=KafkaErrorCode.NONE):
                 member.id, member.epoch, member.joins = response.member_id, response.generation_id, False
-                member.others = tuple(each.member_id for each in response.members)
+                member.others = {each.member_id: _read_owned(each.metadata) for each in response.members}
                 self.sync(member)
             case JoinGroupResponse(error_code=KafkaErrorCode.MEMBER_ID_REQUIRED):
                 member.id = response.member_id
@@ -211,10 +226,11 @@ class MigrationMachine(RuleBasedStateMachine):
 
     def sync(self, member: Member) -> None:
         shares = {name: frozenset(range(PARTITIONS)[at :: len(member.others)]) for at, name in enumerate(member.others)}
-        assigned = {
-            name: Assignment(assigned=(EmbeddedPartitions(topic=TOPIC, partitions=tuple(share)),))
-            for name, share in shares.items()
-        }
+        kept = [(name, number) for name, owned in member.others.items() for number in owned]
+        assigned: dict[str, Assignment] = {}
+        for name, share in shares.items():  # what another one keeps is given on when it joins again, without it
+            free = tuple(share - {number for other, number in kept if other != name})
+            assigned[name] = Assignment(assigned=(EmbeddedPartitions(topic=TOPIC, partitions=free),))
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=member.epoch,
@@ -291,9 +307,10 @@ class MigrationMachine(RuleBasedStateMachine):
         assert len(read) == len(set(read)), "two members read one partition"
 
     def teardown(self) -> None:
-        """Without faults, every partition gets one reader."""
+        """Without faults, every partition gets one reader. A classic member whose answer does not come joins again."""
         for member in self.members:
-            member.token = None
+            if member.token is not None:
+                member.token, member.joins = None, True
         for _ in range(60):
             for member in self.members:
                 self.go_on(member.number, True)
