@@ -14,6 +14,7 @@ from raft.errors import RaftError
 from raft.net.decoder import Buffer
 from raft.net.framing import FrameDecoder
 from raft.record_batch import count_batch
+from tests.listening import listening
 
 SILENCE = b""
 """An answer that never comes."""
@@ -59,12 +60,8 @@ class FakeNode:
 @asynccontextmanager
 async def fake_node(answer: Answer) -> AsyncIterator[FakeNode]:
     node = FakeNode(answer)
-    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-    node.address = listener.socket.getsockname()[:2]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, node.serve, [listener])
+    async with listening(node.serve) as node.address:
         yield node
-        nursery.cancel_scope.cancel()
 
 
 def refuses(error: RaftError) -> Answer:

@@ -28,6 +28,7 @@ from raft.net.tls_socket import StreamSocket
 from raft.register import RegisterMachine
 from raft.results import Tail
 from raft.settings import NodeSettings
+from tests.listening import listening
 from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, free_ports, local_cluster, until
 
 Script = Callable[[Frame], bytes | None]
@@ -50,13 +51,10 @@ async def false_node(answer: Script) -> AsyncIterator[Connection]:
                     else:
                         await stream.send_all(said)
 
-    async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, serve, 0)
-        port = listeners[0].socket.getsockname()[1]
+    async with listening(serve) as address:
         with trio.fail_after(60):
-            async with Connection.open("127.0.0.1", port, CLUSTER_ID) as connection:
+            async with Connection.open(*address, CLUSTER_ID) as connection:
                 yield connection
-        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -132,12 +130,10 @@ async def deaf_node(listens: trio.Event) -> AsyncIterator[Connection]:
                         await stream.send_all(wire.encode_appended(msgpack.unpackb(body)[0], end, 1, 1))
                         end += 1
 
-    async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(trio.serve_tcp, serve, 0)
+    async with listening(serve) as address:
         with trio.fail_after(60):
-            async with Connection.open("127.0.0.1", listeners[0].socket.getsockname()[1], CLUSTER_ID) as connection:
+            async with Connection.open(*address, CLUSTER_ID) as connection:
                 yield connection
-        nursery.cancel_scope.cancel()
 
 
 LARGE = [b"x" * (1 << 25)]

@@ -20,6 +20,7 @@ from rocketmq_compat.remoting.errors import UnencodableCommand
 from rocketmq_compat.remoting.frame import FRAME_BYTES_MAX, Command, Serialization, encode
 from rocketmq_compat.remoting.server import RemotingServer
 from rocketmq_compat.remoting.session import RemotingCall, RemotingSession
+from tests.listening import listening
 
 ECHO, WAIT = 10, 11
 CLOSED_PORT_REASON = "Connection refused"
@@ -198,19 +199,15 @@ async def test_a_request_that_has_no_place_in_a_frame_is_an_error_of_the_caller(
 
 
 async def test_a_server_that_sends_no_frames_is_left() -> None:
-    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
-
     async def nonsense(stream: trio.SocketStream) -> None:
         await stream.receive_some()
         await stream.send_all(struct.pack("!I", 3) + b"abc")
         await stream.receive_some()
 
-    async with trio.open_nursery() as nursery, connected_client(listener.socket.getsockname()) as client:
-        nursery.start_soon(trio.serve_listeners, nonsense, [listener])
+    async with listening(nonsense) as address, connected_client(address) as client:
         with pytest.raises(RemotingFailed, match="malformed frame") as caught:
             await client.ask(Command(ECHO), timeout_s=5)
         assert not caught.value.definite
-        nursery.cancel_scope.cancel()
 
 
 # What the server does to bad clients

@@ -1,6 +1,5 @@
 """A small gateway of etcd's: it answers by path, and keeps what it was asked."""
 
-import functools
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ import h11
 import trio
 
 from jepsen_like.port.wires import Address
+from tests.listening import listening
 
 Answer = tuple[int, Mapping[str, Any]]
 
@@ -59,8 +59,5 @@ class Gateway:
 async def gateway(answers: Mapping[str, Answer]) -> AsyncIterator[Gateway]:
     """A gateway that listens."""
     made = Gateway(dict(answers))
-    async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(functools.partial(trio.serve_tcp, made.serve, 0, host="127.0.0.1"))
-        made.address = ("127.0.0.1", listener.socket.getsockname()[1])
+    async with listening(made.serve) as made.address:
         yield made
-        nursery.cancel_scope.cancel()

@@ -1,6 +1,5 @@
 """A request is answered on its own connection, and one without an answer leaves none behind."""
 
-import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -8,6 +7,7 @@ import pytest
 import trio
 
 from jepsen_like.systems.foreign.json_client import ErrorAnswered, JsonConnection, Unreadable
+from tests.listening import listening
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n[1, \r\n2\r\n2]\r\n0\r\n\r\n"
 REFUSED = b'HTTP/1.1 429 Too Many\r\nContent-Length: 8\r\n\r\n{"a": 1}'
@@ -24,12 +24,8 @@ async def answered_by(*answers: bytes) -> AsyncIterator[JsonConnection]:
         await stream.receive_some()
         await stream.aclose()
 
-    async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(functools.partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-        address = ("127.0.0.1", listener.socket.getsockname()[1])
-        async with JsonConnection.open(address, within_s=5) as connection:
-            yield connection
-        nursery.cancel_scope.cancel()
+    async with listening(serve) as address, JsonConnection.open(address, within_s=5) as connection:
+        yield connection
 
 
 async def test_answers_of_any_framing_are_read_one_after_the_other() -> None:

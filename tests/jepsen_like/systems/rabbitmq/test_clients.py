@@ -1,6 +1,5 @@
 """A message is confirmed, returned or refused by the answer to it, and a message that was got is acknowledged."""
 
-import functools
 import struct
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from jepsen_like.systems.rabbitmq import wire
 from jepsen_like.systems.rabbitmq.clients import Closed, NotConfirmed, RabbitConnection, Returned, StillOut, ending_of
 from jepsen_like.systems.rabbitmq.wire import Method, WrongFrames
 from tests.jepsen_like.systems.rabbitmq.test_wire import CLOSED, GOT, frame, method
+from tests.listening import listening
 
 HELLO = (
     method(Method.START),
@@ -39,12 +39,8 @@ async def answered_by(*answers: bytes, heard: list[bytes] | None = None) -> Asyn
             if heard is not None:
                 heard.append(bytes(request))
 
-    async with trio.open_nursery() as nursery:
-        (listener,) = await nursery.start(functools.partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
-        address = ("127.0.0.1", listener.socket.getsockname()[1])
-        async with RabbitConnection.open(address, within_s=5) as connection:
-            yield connection
-        nursery.cancel_scope.cancel()
+    async with listening(serve) as address, RabbitConnection.open(address, within_s=5) as connection:
+        yield connection
 
 
 async def test_a_confirmed_message_is_published() -> None:

@@ -17,6 +17,7 @@ from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
 from rocketmq_compat.remoting.frame import Command, decode, encode
 from rocketmq_compat.remoting.headers.offsets import OffsetResponseHeader
 from rocketmq_compat.remoting.headers.sending import SendMessageResponseHeader
+from tests.listening import listening
 
 CLIENTS = RocketClients({1: ("127.0.0.1", 1)})
 Answers = Callable[[Command], Command | None]
@@ -40,13 +41,10 @@ async def broker(answers: Answers, kind: type[BrokerConnection] = BrokerConnecti
                 return
             await stream.send_all(b"".join(encode(answer)))
 
-    async with trio.open_nursery() as nursery:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        nursery.start_soon(trio.serve_listeners, serve, [listener])
-        connection = await kind.connect(listener.socket.getsockname()[:2], within_s=2)
+    async with listening(serve) as address:
+        connection = await kind.connect(address, within_s=2)
         yield connection
         connection.close()
-        nursery.cancel_scope.cancel()
 
 
 def answer_with(code: int) -> Answers:
