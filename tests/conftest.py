@@ -13,7 +13,7 @@ import hypothesis
 import pytest
 
 from jepsen_like.cluster.volumes import NoVolumes, Volume, Volumes
-from tests.examples import examples
+from tests.examples import TIMES, examples
 
 if TYPE_CHECKING:
     from jepsen_like.cluster.authority import Authority
@@ -22,10 +22,11 @@ pytest_plugins = ["pytester"]
 
 SPARK_CLUSTER = Path(__file__).parent / "jepsen_like" / "checker" / "engine" / "test_cluster.py"
 
-# No deadline: two shared cores make any single example slow now and then. Fresh examples each time, so that runs add up;
-# a failure prints the blob that reproduces it.
+# No deadline: two shared cores make any single example slow now and then. The quick tests draw the same examples each time,
+# so that a change is red by its own fault; the campaign draws fresh ones, and its runs add up. A failure prints the blob that
+# reproduces it.
 hypothesis.settings.register_profile(
-    "house", max_examples=examples(30), deadline=None, derandomize=False, print_blob=True
+    "house", max_examples=examples(30), deadline=None, derandomize=TIMES == 1, print_blob=True
 )
 hypothesis.settings.load_profile("house")
 
