@@ -1,7 +1,6 @@
 """Whole brokers in one Trio test: disks in memory, real sockets, and a small client of the wire."""
 
 import random
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -23,6 +22,7 @@ from log.memory_disk import MemoryDisk
 from raft.net.certificates import Certificates
 from raft.net.running_clock import RunningClock
 from raft.trust import Secret
+from tests.ports import free_addresses
 
 QUICK = {
     "broker.heartbeat.interval.ms": "100",
@@ -33,14 +33,6 @@ QUICK = {
 }
 SECRET = Secret("what the brokers of these tests share and strangers lack")
 Address = tuple[str, int]
-
-
-def free_ports(count: int) -> list[Address]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    addresses: list[Address] = [each.getsockname() for each in held]
-    for sock in held:
-        sock.close()
-    return addresses
 
 
 @attrs.define(eq=False)
@@ -65,7 +57,7 @@ class Cluster:
     ) -> None:
         self.secret = secret
         self.nursery = nursery
-        self.addresses = dict(enumerate(free_ports(count), 1))
+        self.addresses = dict(enumerate(free_addresses(count), 1))
         self.disks = {each: MemoryDisk(random.Random(each)) for each in self.addresses}
         self.settings = {**QUICK, "default.replication.factor": str(count), **settings}
         self.running: dict[int, Running] = {}
@@ -82,7 +74,7 @@ class Cluster:
         """Start a broker of which the others know nothing. Returns its address."""
         self.joined[broker] = {each: self.addresses[each] for each in self.running}
         self.disks[broker] = MemoryDisk(random.Random(broker))
-        (self.addresses[broker],) = free_ports(1)
+        (self.addresses[broker],) = free_addresses(1)
         await self.start(broker)
         return "{}:{}".format(*self.addresses[broker])
 

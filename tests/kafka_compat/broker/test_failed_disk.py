@@ -19,7 +19,8 @@ from log.errors import StorageError, StorageFailed
 from log.memory_disk import MemoryDisk
 from raft.net.running_clock import RunningClock
 from raft.process import first_cause
-from tests.kafka_compat.broker.cluster import QUICK, Client, free_ports
+from tests.kafka_compat.broker.cluster import QUICK, Client
+from tests.ports import free_addresses
 
 NONE = KafkaErrorCode.NONE
 
@@ -45,7 +46,7 @@ async def run(disk: MemoryDisk, work: Any, **settings: str) -> None:
     plan = BrokerPlan(
         cluster_id="c",
         broker_id=1,
-        listen=free_ports(1)[0],
+        listen=free_addresses(1)[0],
         data="data",
         settings=Settings.from_assignments([f"{name}={value}" for name, value in assignments.items()]),
     )

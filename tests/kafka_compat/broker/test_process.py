@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_compat.process import broker as broker_command
-from tests.kafka_compat.broker.cluster import free_ports
+from tests.ports import free_addresses
 
 ENDS_WITHIN_S = 30
 
@@ -28,7 +28,7 @@ class Process:
     """One broker process; reads its events."""
 
     def __init__(self, directory: Path, *flags: str, port: int | None = None, broker: int = 1) -> None:
-        self.port = port or free_ports(1)[0][1]
+        self.port = port or free_addresses(1)[0][1]
         self.popen = subprocess.Popen(
             [sys.executable, "-m", "kafka_compat.process", *base_flags(directory, self.port, broker), *flags],
             stdout=subprocess.PIPE,
@@ -96,7 +96,7 @@ def stop_once_serving(broker: Process) -> None:
 
 
 def peers_that_are_down() -> list[str]:
-    return [f"--peer={number}=127.0.0.1:{address[1]}" for number, address in enumerate(free_ports(2), 2)]
+    return [f"--peer={number}=127.0.0.1:{address[1]}" for number, address in enumerate(free_addresses(2), 2)]
 
 
 def test_a_broker_serves_and_stops_when_asked_and_starts_again(start: Start, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from jepsen_like.operate.members import Operator
-from tests.raft.shell.nodes import free_ports
+from tests.ports import free_ports
 from tests.raft.shell.replaced import Processes
 
 SETTINGS = (

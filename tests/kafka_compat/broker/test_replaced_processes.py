@@ -17,7 +17,8 @@ from jepsen_like.systems.kafka.control import KafkaControl
 from jepsen_like.testing.kafka.agreement import read_replica
 from jepsen_like.testing.kafka.ledger import KafkaVerdict, RecordLedger
 from jepsen_like.testing.kafka.producer import WitnessedProducer
-from tests.raft.shell.nodes import free_ports, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import until
 from tests.raft.shell.replaced import Processes
 from tests.raft.shell.test_node import ROOT, flags
 

@@ -15,8 +15,8 @@ from kafka_compat.protocol.apis.metadata import METADATA, MetadataRequest
 from raft.disk_thread import DiskThread
 from raft.net.reactor import Reactor
 from raft.net.running_clock import RunningClock
-from tests.kafka_compat.broker.cluster import free_ports
 from tests.kafka_compat.broker.world import OWN, world
+from tests.ports import free_addresses
 
 
 def test_work_is_done_in_order_and_its_errors_are_given_to_the_loop() -> None:
@@ -47,7 +47,7 @@ async def call_once(address: tuple[str, int], timeout_s: float) -> Any:
 
 
 async def test_a_call_to_a_port_where_no_one_listens_certainly_was_not_sent() -> None:
-    outcome = await call_once(free_ports(1)[0], 5)
+    outcome = await call_once(free_addresses(1)[0], 5)
     assert isinstance(outcome, PeerFailed)
     assert not outcome.was_sent
 

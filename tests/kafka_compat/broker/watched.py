@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.kafka_compat.broker.cluster import free_ports
+from tests.ports import free_addresses
 
 SETTINGS = {"broker.heartbeat.interval.ms": 100, "broker.session.timeout.ms": 9000, "default.replication.factor": 3}
 SERVES_WITHIN_S = 60
@@ -22,7 +22,7 @@ class Watched:
 
     def __init__(self, directory: Path, settings: Mapping[str, int]) -> None:
         self._settings = {**SETTINGS, **settings}
-        self.addresses = {number: port for number, (_, port) in enumerate(free_ports(3), 1)}
+        self.addresses = {number: port for number, (_, port) in enumerate(free_addresses(3), 1)}
         self.events: list[tuple[int, dict[str, Any]]] = []
         self.changed = threading.Condition()
         self.processes = {number: self._start(directory / str(number), number) for number in self.addresses}

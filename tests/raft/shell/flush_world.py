@@ -13,7 +13,8 @@ from jepsen_like.simulation.raft.durable import DurableLog
 from log.memory_disk import MemoryDisk
 from raft.group import RaftGroup
 from raft.settings import NodeSettings
-from tests.raft.shell.nodes import FAST, free_ports, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import FAST, until
 
 SYNC_S = 0.002
 APPENDS = 20

@@ -1,6 +1,5 @@
 """Nodes for the tests of this folder: a few in this process, on real sockets and real or imagined disks."""
 
-import itertools
 import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -10,7 +9,6 @@ from typing import Any
 import attrs
 import trio
 
-from jepsen_like.cluster.ports import ReservedPorts
 from raft.config import RaftConfig
 from raft.errors import RaftError
 from raft.group import RaftGroup
@@ -18,19 +16,10 @@ from raft.net.certificates import Certificates
 from raft.notices import event_of
 from raft.settings import NodeSettings
 from raft.trust import SecretSource
+from tests.ports import free_ports
 
 CLUSTER_ID = "test"
 FAST = RaftConfig(heartbeat_s=0.03, election_timeout_s_min=0.15, election_timeout_s_max=0.3)
-
-
-_RESERVED = ReservedPorts(64)
-"""Kept until the tests end; more than any one of them needs."""
-_PORTS = itertools.cycle(_RESERVED.ports)
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that no other process gets, and on which no test listens now."""
-    return list(itertools.islice(_PORTS, count))
 
 
 class FoundedGroup(RaftGroup):

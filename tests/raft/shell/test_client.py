@@ -29,7 +29,8 @@ from raft.register import RegisterMachine
 from raft.results import Tail
 from raft.settings import NodeSettings
 from tests.listening import listening
-from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, free_ports, local_cluster, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import CLUSTER_ID, FAST, LocalCluster, local_cluster, until
 
 Script = Callable[[Frame], bytes | None]
 """Returns the answer of a false node to a request; None closes the connection."""

@@ -30,7 +30,8 @@ from raft.net.framing import FrameDecoder
 from raft.results import Appended, Tail
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
-from tests.raft.shell.nodes import FAST, free_ports
+from tests.ports import free_ports
+from tests.raft.shell.nodes import FAST
 
 SETTINGS = NodeSettings(raft=FAST)
 WRITE = msgpack.packb(["w", "key", 5])

@@ -16,7 +16,7 @@ from raft.group import RaftGroup
 from raft.node import _explain as explain
 from raft.process import leaves_of
 from raft.settings import NodeSettings
-from tests.raft.shell.nodes import free_ports
+from tests.ports import free_ports
 
 QUICK = RaftConfig(heartbeat_s=0.02, election_timeout_s_min=0.05, election_timeout_s_max=0.1)
 

@@ -26,7 +26,8 @@ from raft.model import LogIndex, NodeId, Term
 from raft.notices import event_of
 from raft.server import PEER_CONNECTIONS_MAX
 from raft.settings import NodeSettings, parse_settings
-from tests.raft.shell.nodes import FAST, FoundedGroup, free_ports, local_cluster, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import FAST, FoundedGroup, local_cluster, until
 
 
 def id_of(group: RaftGroup) -> int:

@@ -21,8 +21,9 @@ from raft.net.reactor import Reactor
 from raft.results import Appended
 from raft.settings import NodeSettings
 from raft.subscription import CommittedEntry, Delivered, LeaderChanged
+from tests.ports import free_ports
 from tests.raft.shell.echo_host import EchoHost, echo_host
-from tests.raft.shell.nodes import FAST, free_ports, until
+from tests.raft.shell.nodes import FAST, until
 
 SETTINGS = NodeSettings(raft=FAST)
 

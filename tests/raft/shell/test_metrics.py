@@ -22,7 +22,7 @@ from raft.metrics_server import metrics_served
 from raft.net.listener import bind
 from raft.node import node
 from raft.process import EventWriter, MetricsAddressType, ServerProcess
-from tests.raft.shell.nodes import free_ports
+from tests.ports import free_ports
 
 
 @attrs.define

@@ -22,7 +22,8 @@ from log.config import LogConfig
 from raft.client import Client, Connection
 from raft.errors import RaftError
 from raft.node import node as node_command
-from tests.raft.shell.nodes import CLUSTER_ID, free_ports
+from tests.ports import free_ports
+from tests.raft.shell.nodes import CLUSTER_ID
 
 ROOT = Path(__file__).parents[3]
 

@@ -14,7 +14,8 @@ from raft.config import RaftConfig
 from raft.group import RaftGroup
 from raft.register import RegisterMachine
 from raft.settings import NodeSettings
-from tests.raft.shell.nodes import free_ports, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import until
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from jepsen_like.simulation.raft.histories import check
 from raft.client import Client, Connection
 from raft.errors import RaftError
 from raft.membership import AddLearner, Change, ChangeVoters, Promote
-from tests.raft.shell.nodes import CLUSTER_ID, free_ports, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import CLUSTER_ID, until
 from tests.raft.shell.replaced import Processes
 
 CLIENTS = 4

@@ -9,7 +9,8 @@ from raft.client import Client
 from raft.errors import InvalidResult, NotLeader
 from raft.group import RaftGroup
 from raft.settings import NodeSettings
-from tests.raft.shell.nodes import CLUSTER_ID, FAST, free_ports
+from tests.ports import free_ports
+from tests.raft.shell.nodes import CLUSTER_ID, FAST
 
 HUGE = bytes(20 << 20)
 RETURNED: dict[bytes, object] = {

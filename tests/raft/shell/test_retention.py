@@ -24,7 +24,8 @@ from raft.settings import parse_settings
 from raft.state_machine import StateMachine
 from raft.subscription import CommittedEntry, Delivered, ResetToSnapshot
 from raft.trimming import TRIM_EVERY_S
-from tests.raft.shell.nodes import CLUSTER_ID, FoundedGroup, free_ports, local_cluster, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import CLUSTER_ID, FoundedGroup, local_cluster, until
 from tests.raft.shell.test_driver import TWO, Rig, entry, heartbeat
 
 SEGMENT = 4096

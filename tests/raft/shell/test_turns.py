@@ -8,7 +8,7 @@ from raft.effects import RoleChanged, RoleName
 from raft.group import RaftGroup
 from raft.net.turns import LONG_S, WARN_EVERY_S, Turn, TurnMeter
 from raft.notices import LongTurn, Notice, warn_of_long_turns
-from tests.raft.shell.nodes import free_ports
+from tests.ports import free_ports
 
 
 class _Clock:

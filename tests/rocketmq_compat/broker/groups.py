@@ -18,7 +18,7 @@ from rocketmq_compat.config_keys import BROKER_PROPERTIES
 from rocketmq_compat.remoting.client import RemotingClient, connected_client
 from rocketmq_compat.remoting.codes import ResponseCode
 from rocketmq_compat.remoting.frame import Command
-from tests.raft.shell.nodes import free_ports
+from tests.ports import free_ports
 from tests.rocketmq_compat.broker.pairs import DATA, QUICK, SECRET, WAIT_S, Events, eventually, send
 
 FAST = RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5)

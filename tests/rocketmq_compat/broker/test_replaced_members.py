@@ -20,7 +20,8 @@ from jepsen_like.operate.members import Operator
 from jepsen_like.testing.rocketmq.producer import RocketMqProducer, SendFailed
 from rocketmq_compat.remoting.client import connected_client
 from rocketmq_compat.remoting.codes import ResponseCode
-from tests.raft.shell.nodes import free_ports, until
+from tests.ports import free_ports
+from tests.raft.shell.nodes import until
 from tests.raft.shell.replaced import Processes
 from tests.raft.shell.test_node import ROOT
 from tests.rocketmq_compat.broker.pairs import bodies, pull
