@@ -6,6 +6,7 @@ fault network's ports only. What the lines and answers mean is the system's to t
 """
 
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from jepsen_like.cluster.namespaces import open_namespaces
 from jepsen_like.cluster.process import Ended, NodeDidNotStart, NodeProcess, Seen
 from jepsen_like.port.observations import (
     DOWN,
+    LEADER,
     LogBegins,
     OwnEnd,
     Ready,
@@ -80,6 +82,7 @@ class Cluster:
         self._plans = dict(plans)
         self._promoted: tuple[int, ...] = ()
         self.reports = reports
+        self._own_words: dict[Scope, Leadership] = {}
         self._nursery = nursery
 
     @property
@@ -255,6 +258,8 @@ class Cluster:
             while True:
                 leaders = await self.control.leaders()
                 if leaders:
+                    for scope, leader in leaders.items():
+                        self._note(scope, leader)
                     return leaders
                 await trio.sleep(POLL_S)
         return {}
@@ -264,8 +269,16 @@ class Cluster:
         with trio.move_on_after(within_s):
             while (leader := await self.control.leader_of(scope)) is None:  # noqa: ASYNC110 - only the nodes know
                 await trio.sleep(POLL_S)
+            self._note(scope, leader)
             return leader
         return None
+
+    def _note(self, scope: Scope, leader: Leadership) -> None:
+        """Keep a leader's own word: a fault that follows may silence it before its next report."""
+        if leader.is_own_word and self._own_words.get(scope) != leader:
+            self._own_words[scope] = leader
+            t_ns = time.monotonic_ns()
+            self.reports.roles.append(RoleSeen(leader.node, t_ns, LEADER, leader.epoch, scope))
 
     async def leader(self, *, within_s: float) -> Leadership | None:
         """Returns who leads the first scope; None if no scope has a leader for `within_s`."""

@@ -176,6 +176,8 @@ class Leadership:
 
     node: int
     epoch: int
+    is_own_word: bool = attrs.field(default=False, eq=False)
+    """True: the node itself has told the control so, which proves it as well as what the node reports."""
 
 
 class Control(abc.ABC):

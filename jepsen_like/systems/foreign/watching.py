@@ -49,6 +49,9 @@ def observe(event: Mapping[str, Any]) -> Observation | None:
 
 
 def leader_among(claims: Iterable[tuple[int, str, int]]) -> Leadership | None:
-    """Returns the leader of the highest epoch, from node, role and epoch of each; None if one knows of a newer epoch."""
+    """Returns the leader of the highest epoch, from what each said of itself: node, role and epoch.
+
+    None if one knows of a newer epoch.
+    """
     node, role, epoch = max(claims, key=lambda claim: (claim[2], claim[1] == LEADER), default=(0, "", 0))
-    return Leadership(node, epoch) if role == LEADER else None
+    return Leadership(node, epoch, is_own_word=True) if role == LEADER else None
