@@ -24,6 +24,13 @@ FOREIGN_BUGS: Sequence[Mutant] = (
         'max(claims, key=lambda claim: (claim[1] == LEADER, claim[2]), default=(0, "", 0))',
     ),
     _bug(
+        "foreign-own-word-is-forgotten",
+        "a leader that told the control so, and nobody else, has never said it",
+        "jepsen_like.cluster.cluster",
+        "if leader.is_own_word and self._own_words.get(scope) != leader:",
+        "if False:",
+    ),
+    _bug(
         "foreign-role-told-once",
         "a leader that begins another epoch is not told",
         "jepsen_like.systems.foreign.watching",

@@ -257,6 +257,7 @@ def adapt(mutant: Mutant, seeds: range) -> Judgement:
     """Runs the tests of adapters of programs of others that start none of them."""
     return _failing(
         "foreign",
+        "tests/jepsen_like/cluster/test_cluster.py",
         "tests/jepsen_like/cluster/test_fault_proxy.py::test_a_cut_between_two_nodes_cuts_their_further_ports_too",
         *(
             f"tests/jepsen_like/systems/{name}"

@@ -49,6 +49,13 @@ KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
         oracles=["script"],
     ),
     kafka_bug(
+        "consumer-lost-epoch-is-not-mended",
+        "a group whose newest epoch is missing from the log stays behind its target assignment",
+        GROUP,
+        ("            self.epoch = max(self.epoch, self.target_epoch + 1)\n\n\n", "\n\n\n"),
+        oracles=["script"],
+    ),
+    kafka_bug(
         "consumer-epochs-fence-nobody",
         "a member in another epoch is taken for one in this",
         REQUESTS,
@@ -84,6 +91,13 @@ KAFKA_CONSUMER_BUGS: Sequence[Mutant] = (
         "the classic members of a group that moves over have no partitions, which others get at once",
         MIGRATION,
         ("        held = read_assignment(member.assignment, topics) - made.owners.keys()", "        held = NOTHING"),
+        oracles=["script"],
+    ),
+    kafka_bug(
+        "upgrade-gives-on-what-may-be-read",
+        "what a leader took from a classic member is given on before that one has heard so",
+        MIGRATION,
+        ("        if revoking := owned[consumer.id] - made.owners.keys():", "        if revoking := frozenset():"),
         oracles=["script"],
     ),
     kafka_bug(
