@@ -396,10 +396,11 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert longest <= REBALANCE_S, "a member keeps what it is to give back"
 
     def teardown(self) -> None:
-        """Without faults, every partition of a subscribed topic gets one reader."""
+        """Without faults, every partition of a subscribed topic gets one reader. A member whose answer does not come states all."""
         for _ in range(100):
             for member in self.members:
-                member.token = None
+                if member.token is not None:
+                    member.token, member.stated = None, None
                 self.beat(member.number, lost=False, gives_up=True, written=True)
             self.wait(1.0)
         names = {
