@@ -35,6 +35,7 @@ CONTENTS = {
         "docs/findings/apache-kafka-bootstrap-checkpoint",
         "docs/findings/apache-kafka-deletions",
         "docs/findings/apache-rocketmq-dledger-queues",
+        "docs/findings/apache-rocketmq-dledger-uncommitted",
         "docs/findings/apache-rocketmq-isolated-master",
         "docs/findings/apache-rocketmq-old-master",
         "docs/findings/rabbitmq-vhost-config",
