@@ -80,7 +80,7 @@ class Check(enum.StrEnum):
     ABORTED_READ = "aborted_read"
     """Seen, though its only writers were told that it did not happen."""
     DIVERGENT_OFFSET = "divergent_offset"
-    """Two values at one place of one log."""
+    """Two values at one place of one log, or one at another place than it was acknowledged at."""
     ORDER = "order"
     """An operation that began after another had ended was put before it, or was seen before it began."""
     STALE = "stale"

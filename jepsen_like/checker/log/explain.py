@@ -320,7 +320,9 @@ def check_of(wrong: Wrong, plan: LogPlan) -> Check:
         return CHECK_OF[type(wrong)]
     if len(plan.places(wrong.value)) > 1:
         return Check.DUPLICATED
-    return Check.ABORTED_READ if wrong.value in plan.refused else Check.PHANTOM
+    if wrong.value in plan.refused:
+        return Check.ABORTED_READ
+    return Check.DIVERGENT_OFFSET if wrong.value in plan.moved else Check.PHANTOM
 
 
 def batch_at(plan: LogContent, length: int) -> tuple[int, int] | None:
@@ -447,6 +449,9 @@ class Explainer:
                 f"{describe(seen[0])}, though the {describe(appends[0])} was answered as certainly not done",
                 [seen[0], appends[0]],
             )
+        if check is Check.DIVERGENT_OFFSET:
+            acked = next(op for op in appends if op.type is Outcome.OK)
+            return f"{describe(seen[0])}, but the {describe(acked)} was acknowledged", [seen[0], acked]
         return f"{describe(seen[0])}, but no client ever appended {wrong.value}", seen[:1]
 
     def _seen_early(self, wrong: SeenEarly) -> tuple[str, list[Op]]:

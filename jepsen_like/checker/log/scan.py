@@ -388,6 +388,8 @@ class LogPlan(LogContent):
     unknown: tuple[Ints, Ints]
     """Appends of unknown outcome: their values, and when they began."""
     refused: Ints
+    moved: Ints
+    """Values of acknowledged appends that do not stand at their places."""
     known: tuple[Ints, Ints, Ints]
     """The moments, in their order, when lengths became known; the lengths; the numbers of the rows that knew them."""
 
@@ -421,6 +423,7 @@ def plan_of(name: int, facts: Facts, final: FinalLogs | None) -> LogPlan:
         batches=joined_spans([facts.batch_start, starts], [facts.batch_end, ends]),
         unknown=(facts.info_value, facts.info_start),
         refused=facts.refused,
+        moved=judged.moved,
         known=(facts.known_ns[by_end], facts.known_length[by_end], facts.known_row[by_end]),
         appends=appends,
         t_last=sums.t_last,
@@ -435,6 +438,8 @@ class JudgedValues:
     lost: Ints
     """Places of acknowledged appends that the final logs lack, and of those that have left by the rule."""
     expired: Ints
+    moved: Ints
+    """Values of acknowledged appends that do not stand at their places."""
 
 
 def judged_values(
@@ -447,7 +452,7 @@ def judged_values(
     """
     end, wrong = len(content), list[Wrong]()
     offset, value = appends
-    lost = expired = EMPTY
+    lost = expired = moved = EMPTY
     if final is not None:
         # What has left by the rule is no loss; its place, value and time are still held against all that spoke of it.
         left = (offset < final.start) & final.expires
@@ -456,9 +461,11 @@ def judged_values(
         # An append once filled what is empty now: that is told as a loss, and not as a gap too.
         within = offset[~left & (offset < end)]
         filled[within[content[within] == NONE]] = True
-        offset, value = offset[left], value[left]
+        moved, offset, value = value[~left], offset[left], value[left]
+    moved = np.concatenate([moved, value[offset >= end]])
     offset, value = offset[offset < end], value[offset < end]
     wrong += _place(content, offset, value)
+    moved = np.concatenate([moved, value[content[offset] != value]])
     twice = np.concatenate([twice, _placed_twice(content, filled, offset, value)])
     wrong += [AckedTwice(int(o), int(content[o])) for o in np.unique(twice)]
 
@@ -475,7 +482,7 @@ def judged_values(
     known = {(one.offset, one.value) for one in wrong if isinstance(one, LostValue)}
     known |= {(one.offset, one.other) for one in wrong if isinstance(one, Diverged)}
     wrong += [one for one in _place(content, offset, value) if (one.offset, one.other) not in known]
-    return JudgedValues(tuple(wrong), lost, expired)
+    return JudgedValues(tuple(wrong), lost, expired, moved)
 
 
 def _pairs(offset: Ints, value: Ints, mask: Bools) -> list[tuple[int, int]]:

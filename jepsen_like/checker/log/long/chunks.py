@@ -28,9 +28,9 @@ from jepsen_like.history.ops import NEVER, NONE, Action, Outcome
 APPENDS, READS, KNOWS, DENIES, TAILS, BATCHES = range(6)
 """Kinds of rows that go to ranges: (place, value, epoch) twice, (place, time) twice, (place), (start, end)."""
 WIDTHS: Final = (3, 3, 2, 2, 1, 2)
-UNKNOWN, REFUSED = range(2)
-"""Kinds of rows that go to parts: (value, begin), (value)."""
-VALUE_WIDTHS: Final = (2, 1)
+UNKNOWN, REFUSED, FAR = range(3)
+"""Kinds of rows that go to parts: (value, begin), (value), and (value) of what was acknowledged behind all ranges."""
+VALUE_WIDTHS: Final = (2, 1, 1)
 FAR_LOST_MAX: Final = 100
 
 
@@ -185,8 +185,14 @@ class _Reduced:
         sorted_rows.write([(one[0] // division.places, list(one[1:])) for one in columns])
         values = SortedRows(directory / f"values-{number}", division.parts, VALUE_WIDTHS)
         refused = np.unique(rows.a[(rows.type == Outcome.FAIL) & self._is_append])
-        value = rows.a[unknown]
-        values.write([(division.part_of(value), (value, rows.t_inv[unknown])), (division.part_of(refused), (refused,))])
+        value, far = rows.a[unknown], rows.a[self.acked[rows.offset[self.acked] >= division.far]]
+        values.write(
+            [
+                (division.part_of(value), (value, rows.t_inv[unknown])),
+                (division.part_of(refused), (refused,)),
+                (division.part_of(far), (far,)),
+            ]
+        )
         touched, known_ns, buckets = self._find_touched(dense, columns)
         return ChunkFacts(
             sums=LogSums.of(rows, begins, batches, *self._longest()),

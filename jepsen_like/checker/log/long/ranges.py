@@ -36,9 +36,13 @@ from jepsen_like.checker.rows.columns import Bools, Ints
 from jepsen_like.checker.rows.tasks import Shared, array
 from jepsen_like.history.ops import NEVER, NONE
 
-HOLES, PLACES = range(2)
-"""Kinds of rows that go to parts of values: (value, place, deadline, whether it stands elsewhere in the range), (value, place)."""
-HOLE_WIDTHS: Final = (4, 2)
+HOLES, PLACES, MOVED = range(3)
+"""Kinds of rows that go to parts of values.
+
+(value, place, deadline, whether it stands elsewhere in the range), (value, place), and (value) of what does not stand where it
+was acknowledged.
+"""
+HOLE_WIDTHS: Final = (4, 2, 1)
 UNSEEN_WIDTHS: Final = (2,)
 """Kinds of rows that go to parts of time: (deadline, place)."""
 WRONG_KEPT_MAX: Final = 20
@@ -163,7 +167,7 @@ class _Range:
         batches = joined_spans([starts - self._begin], [ends - self._begin])
         deadlines = self._deadlines(batches)
         moved = [_move(one, self._begin) for one in wrong if self._is_own(one.offset)]
-        holes, duplicated = self._send(content, filled, deadlines)
+        holes, duplicated = self._send(content, filled, deadlines, judged.moved)
         lost_place = task.longest - 1
         counts: dict[type, int] = {}
         kept: list[Wrong] = []
@@ -293,7 +297,9 @@ class _Range:
 
     # ------------------------------------------------------------ what others have to decide
 
-    def _send(self, content: Ints, filled: Bools, deadlines: Ints) -> tuple[tuple[SortedRows, SortedRows], int]:
+    def _send(
+        self, content: Ints, filled: Bools, deadlines: Ints, elsewhere: Ints
+    ) -> tuple[tuple[SortedRows, SortedRows], int]:
         task, shift = self._task, self._own.start + self._begin
         own = content[self._own]
         there = np.flatnonzero(own != NONE)
@@ -320,6 +326,7 @@ class _Range:
                     (of_known, known + shift, due[seen], np.isin(of_known, again).astype(np.int64)),
                 ),
                 (task.division.part_of(value[leaves]), (value[leaves], places + shift)),
+                (task.division.part_of(elsewhere), (elsewhere,)),
             ]
         )
         unseen_file = SortedRows(task.directory / f"unseen-{task.number}", task.division.parts, UNSEEN_WIDTHS)

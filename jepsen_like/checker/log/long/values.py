@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 import numpy as np
 
-from jepsen_like.checker.log.long.chunks import REFUSED, UNKNOWN
+from jepsen_like.checker.log.long.chunks import FAR, REFUSED, UNKNOWN
 from jepsen_like.checker.log.long.parts import SortedRows
-from jepsen_like.checker.log.long.ranges import HOLES, PLACES, WRONG_KEPT_MAX
+from jepsen_like.checker.log.long.ranges import HOLES, MOVED, PLACES, WRONG_KEPT_MAX
 from jepsen_like.checker.log.scan import SeenEarly, Unwritten, Wrong, known_holes_filled
 from jepsen_like.checker.rows.columns import Bools, Ints
 from jepsen_like.checker.rows.tasks import Shared, array
@@ -58,23 +58,31 @@ class ValueTask:
         standing, count = np.unique(places[:, 0], return_counts=True)
         found: list[tuple[Wrong, Check, tuple[int, ...]]] = []
         counts: dict[Check, int] = {}
-        refused: set[int] | None = None
+        named: dict[int, Check] | None = None
         again = set(holes[holes[:, 3] != 0, 0].tolist()) | set(standing[count > 1].tolist()) if wrong else set[int]()
         for violation in wrong:
             if isinstance(violation, SeenEarly):
                 check = Check.ORDER
             else:
                 assert isinstance(violation, Unwritten)
-                if refused is None:
-                    refused = set(_join(self.chunks, REFUSED, self.number, 1)[:, 0].tolist())
-                check = Check.ABORTED_READ if violation.value in refused else Check.PHANTOM
-                if violation.value in again:
-                    check = Check.DUPLICATED
+                if named is None:
+                    named = self._name_unwritten(again)
+                check = named.get(violation.value, Check.PHANTOM)
             counts[check] = counts.get(check, 0) + 1
             if counts[check] <= WRONG_KEPT_MAX:
                 elsewhere = places[places[:, 0] == violation.value, 1][:WRONG_KEPT_MAX]
                 found.append((violation, check, tuple(elsewhere.tolist())))
         return ValueFacts(tuple(found), counts, int((count - 1).sum()), file)
+
+    def _name_unwritten(self, again: set[int]) -> dict[int, Check]:
+        """Returns the names of values that no append can have put where they stand, and that are no phantoms."""
+        moved = [_join(self.ranges, MOVED, self.number, 1), _join(self.chunks, FAR, self.number, 1)]
+        refused = _join(self.chunks, REFUSED, self.number, 1)
+        return {
+            **dict.fromkeys(np.concatenate(moved)[:, 0].tolist(), Check.DIVERGENT_OFFSET),
+            **dict.fromkeys(refused[:, 0].tolist(), Check.ABORTED_READ),
+            **dict.fromkeys(again, Check.DUPLICATED),
+        }
 
 
 def _fill(holes: Ints, unknown: Ints) -> tuple[list[Wrong], Ints]:

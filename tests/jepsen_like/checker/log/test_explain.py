@@ -299,6 +299,15 @@ def test_each_flaw_is_told_by_name(
     assert findings.violated == {0}
 
 
+def test_two_that_changed_places_are_no_phantoms() -> None:
+    findings = check_ops([append(1, 0, 1, 2), append(2, 1, 3, 4)], final([2, 1]))
+    assert findings.counts == {Check.LOST: 2, Check.DIVERGENT_OFFSET: 2}
+    assert (
+        "log 0: read of 2 at offset 0 by the final log of node 1, but the append of 2 at offset 1 by process 2 was acknowledged"
+        in [one.sentence for one in findings.violations]
+    )
+
+
 @pytest.mark.parametrize("pieces", [1, 2])
 @pytest.mark.parametrize(
     ("ops", "logs"),

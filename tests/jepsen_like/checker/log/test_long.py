@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jepsen_like.checker.checking import check_run
-from jepsen_like.checker.rows.gather import Limits
+from jepsen_like.checker.rows.gather import LIMITS, Limits
 from jepsen_like.checker.verdict import Check, Engine, Model, Verdict
 from jepsen_like.history.files import DumpWriter, HistoryWriter, UnreadableHistory
 from jepsen_like.history.ops import NONE, Action, Op, Outcome
@@ -44,13 +44,15 @@ def write_history(directory: Path, *, wrong: int = NONE, again: int = NONE, proc
     return directory
 
 
-def write_dump(directory: Path, *, lacks: int = NONE, end: int = RECORDS, epoch_from: int = RECORDS) -> Path:
-    """Writes the final logs of three nodes, all alike."""
+def write_dump(
+    directory: Path, *, lacks: int = NONE, end: int = RECORDS, epoch_from: int = RECORDS, shifts: int = 0
+) -> Path:
+    """Writes the final logs of three nodes, all alike. With `shifts` each record stands so many places too low."""
     with DumpWriter(directory / "dump.parquet", part_rows_max=50) as dump:
         for node in (1, 2, 3):
             dump.begin(node, 0)
             for offset in range(end):
-                value = 10**7 if offset == lacks else 1 + offset
+                value = 10**7 if offset == lacks else 1 + shifts + offset
                 dump.record(node, offset, 1 + (offset >= epoch_from), [value])
     return directory
 
@@ -81,6 +83,16 @@ def test_a_value_in_two_ranges_is_counted(tmp_path: Path) -> None:
 def test_a_record_that_the_final_logs_lack_is_lost(tmp_path: Path) -> None:
     verdict = check_both_ways(write_dump(write_history(tmp_path), lacks=77))
     assert verdict.findings.lost_acked == 1
+
+
+@pytest.mark.parametrize(("shifts", "end"), [(3, RECORDS), (40, 120)])
+def test_what_stands_lower_than_it_was_acknowledged_is_no_phantom(tmp_path: Path, shifts: int, end: int) -> None:
+    write_dump(write_history(tmp_path), shifts=shifts, end=end)
+    moved = min(end, RECORDS - shifts)
+    for limits in (LIMITS, TINY):
+        counts = check_run(tmp_path, Model.LOG, Engine.LOCAL, limits=limits).findings.counts
+        assert counts[Check.DIVERGENT_OFFSET] == moved
+        assert counts.get(Check.PHANTOM, 0) == end - moved
 
 
 def test_the_end_that_the_final_logs_lack_is_lost(tmp_path: Path) -> None:
