@@ -413,18 +413,15 @@ class Explainer:
         final = self._plan.final
         assert final is not None
         evidence = self._shows(wrong.offset, wrong.value)[:3]
-        there = (
-            f"hold {format_value(int(final.content[wrong.offset]))} there"
-            if wrong.offset < final.end
-            else f"end at {final.end}"
-        )
+        holds = self.final_read(wrong.offset)
         if wrong.offset < final.start:
-            there = f"begin at {final.start}"
+            there = f"the final logs begin at {final.start}"
+        elif wrong.offset < final.end:
+            there = f"the final log of node {holds.node} holds {format_value(holds.a)} there"
+        else:
+            there = f"the final logs end at {final.end}"
         what = "was acknowledged" if wrong.acked else "happened"
-        return f"the {describe(evidence[0])} {what}, but the final logs {there}", [
-            *evidence,
-            self.final_read(wrong.offset),
-        ]
+        return f"the {describe(evidence[0])} {what}, but {there}", [*evidence, holds]
 
     def _explain_diverged(self, wrong: Diverged) -> tuple[str, list[Op]]:
         first, second = self._shows(wrong.offset, wrong.value), self._shows(wrong.offset, wrong.other)

@@ -91,7 +91,7 @@ def check_ops(
         ),
         pytest.param(
             Check.LOST,
-            "the append of 2 at offset 1 by process 2 was acknowledged, but the final logs hold 3 there",
+            "the append of 2 at offset 1 by process 2 was acknowledged, but the final log of node 1 holds 3 there",
             [append(1, 0, 1, 2), append(2, 1, 1, 2), unknown(3, 1)],
             final([1, 3]),
             id="lost and replaced",

@@ -57,7 +57,7 @@ def test_what_left_every_log_is_expired_and_what_stands_above_is_held_as_ever() 
 def test_a_record_at_the_very_start_that_another_one_replaced_is_lost() -> None:
     found = check_ops([*FIVE, unknown(9, 1)], [since(2, 9, 3, 4), since(3, 3, 4, node=2)], expires=True)
     assert (found.expired, found.lost_acked) == (2, 1)
-    assert "hold 9 there" in found.violations[0].sentence
+    assert "holds 9 there" in found.violations[0].sentence
 
 
 def test_without_a_rule_a_log_that_begins_late_has_lost_what_is_not_there() -> None:
