@@ -1,6 +1,6 @@
 """A run finds the brokers by their name servers, and removes the topic that it has made, and no other one."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from jepsen_like.cluster.ports import ReservedPorts
 from jepsen_like.port.port import Access, NotServing, RunningCluster
 from jepsen_like.port.wires import Address
+from jepsen_like.systems.rocketmq.control import BrokerStatus
 from jepsen_like.systems.rocketmq_target import control as module
 from jepsen_like.systems.rocketmq_target.control import RocketTargetControl
 from jepsen_like.systems.rocketmq_target.mode import RocketTargetMode
@@ -79,6 +80,40 @@ async def test_a_topic_that_stays_is_told(monkeypatch: pytest.MonkeyPatch) -> No
         assert "silent at" in (await control.absence(1) or "")
         with pytest.raises(NotServing, match=f"none of --bootstrap-servers answers; 127.0.0.1:{address[1]}: "):
             await control.groups_found()
+
+
+class RefusingBroker:
+    """Deletes a topic or not, and answers that it could not in either case."""
+
+    def __init__(self, *, deletes: bool) -> None:
+        self._deletes = deletes
+        self._has_topic = True
+
+    async def ask(self, request: Command) -> Command:
+        if request.code == RequestCode.GET_TOPIC_CONFIG:
+            return Command(ResponseCode.SUCCESS if self._has_topic else ResponseCode.TOPIC_NOT_EXIST)
+        self._has_topic = not self._deletes
+        return Command(ResponseCode.SYSTEM_ERROR, remark="no timers")
+
+    async def require(self, code: RequestCode, header: ExtHeader) -> None:
+        assert code is RequestCode.DELETE_SUBSCRIPTIONGROUP
+
+
+@pytest.mark.parametrize(("deletes", "why"), [(True, None), (False, "n1, n2 still has it; code 1: no timers")])
+async def test_a_deletion_that_a_broker_refuses_counts_once_no_broker_has_the_topic(
+    monkeypatch: pytest.MonkeyPatch, deletes: bool, why: str | None
+) -> None:
+    broker = RefusingBroker(deletes=deletes)
+
+    async def ask_broker(self: object, address: Address, ask: Callable[[RefusingBroker], Awaitable[object]]) -> object:
+        return await ask(broker)
+
+    async def masters(self: object) -> dict[int, BrokerStatus]:
+        return {0: BrokerStatus(1, True, 1, 0, 0)}
+
+    monkeypatch.setattr(RocketTargetControl, "_on", ask_broker)
+    monkeypatch.setattr(RocketTargetControl, "masters", masters)
+    assert await NamedControl(PAIR)._delete_all() == why
 
 
 async def test_a_broker_that_no_name_server_lists_takes_no_part(monkeypatch: pytest.MonkeyPatch) -> None:
