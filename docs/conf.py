@@ -38,6 +38,7 @@ CONTENTS = {
         "docs/findings/apache-rocketmq-dledger-uncommitted",
         "docs/findings/apache-rocketmq-isolated-master",
         "docs/findings/apache-rocketmq-old-master",
+        "docs/findings/librdkafka-after-an-abort",
         "docs/findings/rabbitmq-vhost-config",
         "docs/findings/zookeeper-first-snapshot",
         "docs/your-cluster",

@@ -164,7 +164,8 @@ class Transactor:
         is_alive = error is None or not error.fatal()
         if is_alive and one.outcome is not Outcome.OK:
             failure = self._patiently(lambda: producer.abort_transaction(ANSWER_WITHIN_S))
-            is_alive = failure is None
+            # librdkafka uses the numbers of what it gave up again, and a broker takes the next record for a repetition of that.
+            is_alive = failure is None and not one.undelivered
             self._is_lost = True
         self._report(one)
         if not is_alive:

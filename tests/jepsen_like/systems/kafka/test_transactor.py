@@ -1,6 +1,9 @@
 """The outcome of a transaction, what a final log shows of it, and whom the faults of a run struck."""
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
@@ -12,7 +15,7 @@ from jepsen_like.nemesis.nemesis import FaultRecord
 from jepsen_like.port.observations import LEADER, RoleSeen
 from jepsen_like.record.evidence import count_struck, of_struck
 from jepsen_like.systems.kafka.final_log import FinalLogWriter, plain_value
-from jepsen_like.systems.kafka.transactor import Transaction
+from jepsen_like.systems.kafka.transactor import Transaction, Transactor
 from jepsen_like.workload.payload import encode_value
 from kafka_compat.markers import Marker, encode_marker
 from kafka_compat.protocol.batch_header import assigned_start
@@ -34,6 +37,46 @@ def test_a_transaction_certainly_failed_only_if_its_commit_was_never_asked_for(
     one = Transaction(1, 1, commit_ns=commit_ns)
     one.note(KafkaError(code))
     assert (one.outcome, one.error) == (outcome, error)
+
+
+class AbortingProducer:
+    """Delivers all records of a transaction but the last ones, and aborts it."""
+
+    def __init__(self, *, undelivered: int) -> None:
+        self._undelivered = undelivered
+        self._reports: list[Callable[[object, object], None]] = []
+        self.aborted = 0
+
+    def begin_transaction(self) -> None: ...
+
+    def purge(self) -> None: ...
+
+    def produce(
+        self, topic: str, record: bytes, *, partition: int, on_delivery: Callable[[object, object], None]
+    ) -> None:
+        self._reports.append(on_delivery)
+
+    def flush(self, within_s: float) -> None:
+        for report in self._reports[: len(self._reports) - self._undelivered]:
+            report(None, SimpleNamespace(offset=lambda: 0))
+
+    def abort_transaction(self, within_s: float) -> None:
+        self.aborted += 1
+
+
+@pytest.mark.parametrize("undelivered", [0, 1])
+def test_a_producer_that_gave_records_up_makes_room_for_one_with_another_epoch(undelivered: int) -> None:
+    producer: Any = AbortingProducer(undelivered=undelivered)
+    pipe: Any = SimpleNamespace(report=lambda row: None)
+    about = {"role": "feeder", "topic": "t", "partitions": 1, "record_bytes": 20, "seed": 1, "index": 0}
+    plan: Any = SimpleNamespace(
+        **about, transactional_id=1, input=0, first_number=0, numbers_step=1, authority=None, keystore=None
+    )
+    worker = Transactor(plan, pipe)
+    worker._producer = producer
+    assert worker._transact(producer, [], aborts=True) is Outcome.FAIL
+    assert producer.aborted == 1
+    assert worker._producer is (None if undelivered else producer)
 
 
 def batches(*written: tuple[int, int, int | bool]) -> bytes:
