@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from typing import ClassVar, Final
 
 from jepsen_like.operate.access import BrokerAccess, UnusableAccess, access_of
 from jepsen_like.port.port import RunningCluster
@@ -27,6 +27,9 @@ def access_to(target: RunningCluster) -> BrokerAccess:
 
 class TargetConnection(BrokerConnection):
     """The requests of operations. Our brokers report their role, and Apache's have it in their configuration."""
+
+    masters_know_topics: ClassVar[bool] = False
+    """Apache's slaves copy topics every 10 s, so one that leads may hold messages of a topic that it does not know."""
 
     async def role(self) -> str:
         """Returns `brokerRole` as it is now. Raises `BrokerRefused` and `NoBrokerAnswer`."""

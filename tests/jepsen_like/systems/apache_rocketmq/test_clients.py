@@ -2,10 +2,13 @@
 
 import random
 
+import pytest
+
 from jepsen_like.systems.apache_rocketmq import brokers
 from jepsen_like.systems.apache_rocketmq.clients import ApacheConnection
 from jepsen_like.systems.rocketmq.clients import BrokerConnection, Pulled, UnknownTopic
 from jepsen_like.systems.rocketmq.log_workload import QueueWorkload
+from jepsen_like.systems.rocketmq_target.clients import TargetConnection
 from jepsen_like.workload.model import Seen
 from rocketmq_compat.remoting.bodies import KVTable
 from rocketmq_compat.remoting.codes import RequestCode, ResponseCode
@@ -22,8 +25,9 @@ def answer_as_a_master_without_the_topic(request: Command) -> Command:
     return request.answer(ResponseCode.SUCCESS, body=KVTable(table={"brokerRole": "SYNC_MASTER"}).encode())
 
 
-async def test_a_master_that_does_not_know_the_topic_proves_nothing() -> None:
-    async with broker(answer_as_a_master_without_the_topic, ApacheConnection) as connection:
+@pytest.mark.parametrize("kind", [ApacheConnection, TargetConnection])
+async def test_a_master_that_does_not_know_the_topic_proves_nothing(kind: type[BrokerConnection]) -> None:
+    async with broker(answer_as_a_master_without_the_topic, kind) as connection:
         answer = await connection.pull_of_master(0, 0)
     assert answer == UnknownTopic()
     workload = QueueWorkload(pairs=1, queues=1)
