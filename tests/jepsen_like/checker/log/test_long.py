@@ -13,6 +13,7 @@ from tests.examples import examples
 from tests.jepsen_like.checker.log.long_logs import differences
 
 RECORDS = 200
+FAR = 10**12
 TINY = Limits(direct=0, task=16, chunk=32)
 
 
@@ -21,8 +22,14 @@ def test_the_same_is_found_in_parts(seed: int) -> None:
     assert differences(seed, 100) == []
 
 
-def write_history(directory: Path, *, wrong: int = NONE, again: int = NONE, process: int = 1) -> Path:
-    """Writes appends and a read after each; the read at `wrong` sees another value, the append at `again` repeats that of offset 0."""
+def write_history(
+    directory: Path, *, wrong: int = NONE, again: int = NONE, astray: int = NONE, process: int = 1
+) -> Path:
+    """Writes appends and a read after each.
+
+    The read at `wrong` sees another value, the append at `again` repeats that of offset 0, that at `astray` is acknowledged far
+    behind all others.
+    """
     with HistoryWriter(directory / "history.parquet", part_rows_max=32, part_seconds_max=1e9) as history:
         for offset in range(RECORDS):
             value = 1 if offset == again else 1 + offset
@@ -37,7 +44,7 @@ def write_history(directory: Path, *, wrong: int = NONE, again: int = NONE, proc
                         t_ret=at + 5,
                         process=process,
                         a=seen,
-                        offset=offset,
+                        offset=FAR if offset == astray and action is Action.APPEND else offset,
                         epoch=1,
                     )
                 )
@@ -93,6 +100,12 @@ def test_what_stands_lower_than_it_was_acknowledged_is_no_phantom(tmp_path: Path
         counts = check_run(tmp_path, Model.LOG, Engine.LOCAL, limits=limits).findings.counts
         assert counts[Check.DIVERGENT_OFFSET] == moved
         assert counts.get(Check.PHANTOM, 0) == end - moved
+
+
+def test_what_was_acknowledged_far_behind_the_end_is_no_phantom(tmp_path: Path) -> None:
+    verdict = check_both_ways(write_dump(write_history(tmp_path, astray=150)))
+    assert verdict.findings.counts[Check.DIVERGENT_OFFSET] == 1
+    assert Check.PHANTOM not in verdict.findings.counts
 
 
 def test_the_end_that_the_final_logs_lack_is_lost(tmp_path: Path) -> None:
