@@ -161,14 +161,14 @@ class Transactor:
             error = self._commit(producer, one)
         if error is not None:
             one.note(error)
-        is_alive = error is None or not error.fatal()
-        if is_alive and one.outcome is not Outcome.OK:
+        goes_on = error is None or not error.fatal()
+        if goes_on and one.outcome is not Outcome.OK:
             failure = self._patiently(lambda: producer.abort_transaction(ANSWER_WITHIN_S))
             # librdkafka uses the numbers of what it gave up again, and a broker takes the next record for a repetition of that.
-            is_alive = failure is None and not one.undelivered
+            goes_on = failure is None and not one.undelivered
             self._is_lost = True
         self._report(one)
-        if not is_alive:
+        if not goes_on:
             self._drop()
             if one.error is ErrorCode.FENCED:
                 time.sleep(self._rng.uniform(*AWAY_S))
