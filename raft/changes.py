@@ -119,18 +119,25 @@ def regroup(core: "RaftCore", leader: Leader) -> None:
 
 
 def note_directory(core: "RaftCore", leader: Leader, peer: NodeId, directory_id: int) -> None:
-    """A peer answers from another directory than before: nothing is known of that one's log.
-
-    A voter that has lost its directory is made a learner, since the group must not wait for what it does not count.
-    """
+    """A peer answers from another directory than before: nothing is known of that one's log."""
     progress = leader.progress[peer]
     progress.directory_id = directory_id
     progress.reset(LogIndex(core.log.last_index + 1))
     progress.acked_round = progress.accepted_round = 0
     regroup(core, leader)
+    _demote_forgotten(core, leader)
+
+
+def _demote_forgotten(core: "RaftCore", leader: Leader) -> None:
+    """Make a learner of a voter that has lost its directory: the group must not wait for what it does not count.
+
+    Each heartbeat tries again, since a leader learns of it before it may change the members.
+    """
     present = core.configuration
-    if peer in present.voters and not present.counts(peer, directory_id) and _may_change(core, leader):
-        _append(core, leader, make_change(present, AddLearner(peer), {}), None)
+    for peer, progress in leader.progress.items():
+        if peer in present.voters and not present.counts(peer, progress.directory_id) and _may_change(core, leader):
+            _append(core, leader, make_change(present, AddLearner(peer), {}), None)
+            return
 
 
 def on_settled(core: "RaftCore", leader: Leader) -> None:
@@ -216,7 +223,15 @@ def hand_over(core: "RaftCore", leader: Leader, transfer: Transfer) -> None:
         core._effects.append(Send(transfer.target, TimeoutNow(core.term)))
 
 
-def on_heartbeat(core: "RaftCore", leader: Leader, transfer: Transfer) -> None:
+def on_heartbeat(core: "RaftCore", leader: Leader) -> None:
+    """Try again what is still to be done: exclude voters that have forgotten, and hand over."""
+    if any(group.silent for group in leader.groups):
+        _demote_forgotten(core, leader)
+    if leader.transfer is not None:
+        _hand_over_again(core, leader, leader.transfer)
+
+
+def _hand_over_again(core: "RaftCore", leader: Leader, transfer: Transfer) -> None:
     """Ask again, for the message may have been lost; or give up, and take proposals again."""
     if core._now >= transfer.until:
         leader.transfer = None

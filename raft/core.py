@@ -358,8 +358,7 @@ class RaftCore:
                 return
         if self._now >= leader.heartbeat_due:
             self._heartbeat(leader)
-            if leader.transfer is not None:
-                changes.on_heartbeat(self, leader, leader.transfer)
+            changes.on_heartbeat(self, leader)
 
     def _election_deadline(self) -> float:
         return self._now + self._rng.uniform(self.config.election_timeout_s_min, self.config.election_timeout_s_max)

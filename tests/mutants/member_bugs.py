@@ -79,6 +79,14 @@ MEMBER_BUGS: Sequence[Mutant] = (
         oracles=["A1", "A3", "A4", "A7", "I1", "I3", "I8", "I9"],
     ),
     plant(
+        "wiped-voter-excluded-at-once-or-never",
+        "a leader that may not yet change the members never makes a learner of a voter without its directory",
+        CHANGES,
+        "    if any(group.silent for group in leader.groups):\n",
+        "    if not leader:\n",
+        oracles=["script"],
+    ),
+    plant(
         "new-directory-keeps-its-copies",
         "what the last directory of a node held is believed of its new one",
         CHANGES,
