@@ -22,6 +22,17 @@ def is_loopback(address: Address) -> bool:
         return host == "localhost"
 
 
+def can_be_dialled(value: str) -> bool:
+    """Returns True if others may reach `value`, HOST:PORT; none does that stands for all hosts of its own machine."""
+    if not is_address(value):
+        return False
+    host, _ = address_of(value)
+    try:
+        return not ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return True
+
+
 def address_of(value: object) -> Address:
     """Returns the host and the port of `value`, which is such a pair or HOST:PORT.
 

@@ -65,9 +65,9 @@ class Admission(NativeSession):
 class Greeting:
     """The dialer's beginning of connections: its proof, where there is a secret, and then its HELLO."""
 
-    def __init__(self, hello: Hello, to: str, credentials: Credentials | None) -> None:
-        """`to` is the name of the node that is dialled, or `ANY`."""
-        self._hello = client_codec.encode_hello(hello)
+    def __init__(self, hello: Callable[[], Hello], to: str, credentials: Credentials | None) -> None:
+        """`hello` is asked at each beginning; `to` is the name of the node that is dialled, or `ANY`."""
+        self._hello = hello
         self._to = to
         self._credentials = credentials
         self._dialer: Dialer | None = None
@@ -75,7 +75,7 @@ class Greeting:
     def begin(self) -> bytes:
         """Returns the first bytes of a new connection."""
         if self._credentials is None:
-            return self._hello
+            return client_codec.encode_hello(self._hello())
         self._dialer = self._credentials.dial(WIRE, self._to)
         return client_codec.encode_trust(self._dialer.opening)
 
@@ -93,5 +93,5 @@ class Greeting:
             raise ProtocolError.of(error) from None
         if step.admitted is not None:
             self._dialer = None
-            return self._hello
+            return client_codec.encode_hello(self._hello())
         return client_codec.encode_trust(step.reply)

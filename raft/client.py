@@ -184,7 +184,7 @@ class Connection:
 
     async def _shake_hands(self, cluster_id: str, secret: SecretSource | None) -> None:
         credentials = None if secret is None else credentials_of(secret, cluster_id, secret.now().role or ADMIN)
-        greeting = Greeting(Hello(cluster_id, CLIENT, 0), ANY, credentials)
+        greeting = Greeting(lambda: Hello(cluster_id, CLIENT, 0), ANY, credentials)
         reply: bytes | HelloReply = greeting.begin()
         while isinstance(reply, bytes):
             reply = greeting.answer(await self._greet(reply))

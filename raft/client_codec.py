@@ -22,8 +22,10 @@ from raft.codec import (
     boolean,
     crc_of_data,
     integer,
+    kind_of,
     number,
     text,
+    unpack,
     unpack_array,
     unpack_array_with_data,
 )
@@ -73,11 +75,15 @@ It keeps the room that its largest value took.
 
 
 class Hello(NamedTuple):
-    """The first message of a dialling client (`node_id` 0) or peer."""
+    """The first message of a dialling client (`node_id` 0) or peer.
+
+    A peer adds the address at which others dial it, if it knows one: its answers travel on a connection dialled there.
+    """
 
     cluster_id: str
     role: str
     node_id: int
+    address: str = ""
 
 
 class HelloReply(NamedTuple):
@@ -152,18 +158,24 @@ def decode_trust_reply(message_type: int, body: Buffer) -> bytes:
 
 def encode_hello(hello: Hello) -> bytes:
     """Returns a HELLO, the first frame of every connection."""
-    return encode_frame(HELLO, msgpack.packb(hello))
+    return encode_frame(HELLO, msgpack.packb(hello if hello.address else hello[:3]))
 
 
 def decode_hello(message_type: int, body: Buffer) -> Hello:
     """Returns the HELLO in the first frame of a connection. Raises `ProtocolError` if it is any other frame."""
     if message_type != HELLO:
         raise ProtocolError(f"a connection begins with HELLO, not with message type {message_type}")
-    cluster_id, role, node_id = unpack_array(body, length=3, array_max=3)
+    values = unpack(body, array_max=4)
+    if type(values) is not list or len(values) not in (3, 4):
+        raise ProtocolError(f"an array of 3 or 4 is due, not {kind_of(values)}")
+    cluster_id, role, node_id, address = (*values, "")[:4]
     if role not in (CLIENT, PEER):
         raise ProtocolError("the role in a HELLO is neither client nor peer")
+    at = text(address, "address", ADDRESS_LENGTH_MAX)
+    if at and not (role == PEER and is_address(at)):
+        raise ProtocolError("the address in a HELLO is not that of a peer, HOST:PORT")
     return Hello(
-        text(cluster_id, "cluster_id", CLUSTER_ID_LENGTH_MAX), role, integer(node_id, "node_id", 0, NODE_ID_MAX)
+        text(cluster_id, "cluster_id", CLUSTER_ID_LENGTH_MAX), role, integer(node_id, "node_id", 0, NODE_ID_MAX), at
     )
 
 

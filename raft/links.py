@@ -8,7 +8,8 @@ one frame, so the bound in bytes bounds their number too.)
 
 A broken link is reported to the driver at once, as is a broken incoming connection: a dead process is found by its
 closed sockets long before a timeout. Redials wait (`raft.net.redial`); a peer that dials us is evidently alive and is
-dialled back without waiting.
+dialled back without waiting. A peer may be one of whom this node has yet to learn, since its own knowledge of the
+members is old or gone. Such a peer is dialled at the address that it gives, as long as it stays connected.
 """
 
 import random
@@ -23,6 +24,7 @@ from raft.admission import Greeting
 from raft.client_codec import HELLO_BYTES_MAX, PEER, Hello
 from raft.codec import encode_message
 from raft.errors import ProtocolError, RaftError
+from raft.membership import MEMBERS_MAX
 from raft.messages import AppendEntries, Message
 from raft.model import NodeId
 from raft.net.certificates import Certificates
@@ -52,16 +54,19 @@ class Links:
         cluster_id: str,
         node_id: NodeId,
         addresses: Mapping[NodeId, tuple[str, int]],
+        own_address: Callable[[], str],
         outbound_bytes_max: int,
         rng: random.Random,
         notify: Notify,
         credentials: Credentials | None = None,
         tls: Certificates | None = None,
     ) -> None:
+        """`own_address` returns the address at which others dial this node, empty if it knows none."""
+
         def link_to(peer: NodeId, address: tuple[str, int]) -> PeerLink:
             return PeerLink(
                 reactor=reactor,
-                greeting=Greeting(Hello(cluster_id, PEER, node_id), str(peer), credentials),
+                greeting=Greeting(lambda: Hello(cluster_id, PEER, node_id, own_address()), str(peer), credentials),
                 peer=peer,
                 dial=partial(dial_within, address, HANDSHAKE_TIMEOUT_S, tls=tls),
                 outbound_bytes_max=outbound_bytes_max,
@@ -74,6 +79,7 @@ class Links:
         self._link_to = link_to
         self._links = {peer: link_to(peer, address) for peer, address in sorted(addresses.items())}
         self._wanted = set(self._links)
+        self._met: set[NodeId] = set()
         self._scopes: dict[NodeId, trio.CancelScope] = {}
         self._start: Callable[[PeerLink], None] = lambda link: None
         self._reactor = reactor
@@ -93,12 +99,14 @@ class Links:
             if peer not in self._known and peer not in addresses:
                 continue
             address = self._known.get(peer) or address_of(addresses[peer])
-            link = self._links.get(peer)
-            if link is None or self._dialled.get(peer) != address:
+            if peer not in self._links or self._dialled.get(peer) != address:
                 self._stop(peer)
-                self._dialled[peer] = address
-                link = self._links[peer] = self._link_to(peer, address)
-                self._start(link)
+                self._dial(peer, address)
+
+    def _dial(self, peer: NodeId, address: tuple[str, int]) -> None:
+        self._dialled[peer] = address
+        link = self._links[peer] = self._link_to(peer, address)
+        self._start(link)
 
     def push(self) -> None:
         """See `Transport`."""
@@ -113,11 +121,18 @@ class Links:
             self._last_append = message
         return self._last_append_frame
 
-    def nudge(self, peer: NodeId) -> None:
-        """The peer is alive: dial it now if it is not connected."""
-        link = self._links.get(peer)
-        if link is not None:
-            link.nudge()
+    def meet(self, peer: NodeId, address: str) -> None:
+        """The peer is alive: dial it now if it is not connected; an unknown one at the `address` that it has told."""
+        if address and peer not in self._wanted and len(self._met) < MEMBERS_MAX:
+            self._met.add(peer)
+        if peer in self._links:
+            self._links[peer].nudge()
+        elif address and peer in self._met:
+            self._dial(peer, address_of(address))
+
+    def part(self, peer: NodeId) -> None:
+        """The last connection of a peer has closed: it is dialled no more, unless it is a member."""
+        self._met.discard(peer)
 
     async def run(self, on_disconnected: Callable[[NodeId], None]) -> None:
         """Keep all links, until cancelled. `on_disconnected` is called with the peer of each link that breaks."""
@@ -132,7 +147,7 @@ class Links:
                 self._start(link)
             while True:
                 await trio.sleep(LINGER_S)
-                for peer in [peer for peer in self._links if peer not in self._wanted]:
+                for peer in self._links.keys() - self._wanted - self._met:
                     self._stop(peer)
 
     @staticmethod

@@ -101,6 +101,7 @@ class Member:
             cluster_id=plan.cluster_id,
             node_id=members.own,
             addresses=members.peers,
+            own_address=lambda: members.told_address(self.driver.core.configuration.addresses),
             outbound_bytes_max=settings.link_bytes_max,
             rng=random.Random(plan.rng.getrandbits(64)),
             notify=plan.notify,
@@ -123,7 +124,7 @@ class Member:
             credentials=plan.credentials,
         )
         self.doorkeeper = Doorkeeper(
-            reactor, port, identity, settings, self.driver, self._notify, self._links.nudge, plan.tls
+            reactor, port, identity, settings, self.driver, self._notify, self._links, plan.tls
         )
         if owns_reactor:
             reactor.turns.on_long = lambda turn: plan.notify(LongTurn.of(turn))

@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from raft.addresses import Address, address_of
+from raft.addresses import Address, address_of, can_be_dialled
 from raft.client_codec import NODE_ID_MAX
 from raft.model import NodeId
 
@@ -61,6 +61,15 @@ class Members:
     def peers(self) -> dict[NodeId, Address]:
         """The other members, and the addresses at which this node dials them."""
         return {member: address for member, address in self.dialled.items() if member != self.own}
+
+    def told_address(self, configured: Mapping[NodeId, str]) -> str:
+        """Returns the address at which others dial this node, as it tells them; empty if it knows none.
+
+        That of the configuration comes before that of its settings.
+        """
+        host, port = self.dialled[self.own]
+        address = configured.get(self.own, f"{host}:{port}")
+        return address if can_be_dialled(address) else ""
 
 
 def _require_apart(what: str, given: Mapping[int, Address | str]) -> None:

@@ -36,6 +36,7 @@ from raft.errors import (
     RecordsTrimmed,
     ShuttingDown,
 )
+from raft.links import Links
 from raft.model import NodeId
 from raft.net.bounded import REQUEST_BYTES
 from raft.net.budget import Standing
@@ -126,7 +127,7 @@ class Handshake(_NodeSession):
             decoder.body_bytes_max = identity.peer_frame_bytes_max
             decoder.trusted = True
             connection.session = PeerSession(connection, peer, self._driver, self._doorkeeper)
-            self._doorkeeper.peer_arrived(peer, connection)
+            self._doorkeeper.peer_arrived(peer, connection, hello.address)
         else:
             decoder.body_bytes_max = identity.frame_bytes_max
             role = ADMIN if self._admitted is None else self._admitted.name
@@ -406,8 +407,8 @@ _REQUESTS: Mapping[int, Callable[[ClientSession, Buffer], None]] = {
 class Doorkeeper:
     """Decides which connections a node's port keeps: places for peers, one connection in use for each of them.
 
-    `port` is a bound socket, or the listener of a host that hands connections of this wire over. `on_peer_arrived` is
-    called for each greeted connection of a peer.
+    `port` is a bound socket, or the listener of a host that hands connections of this wire over. `peers` learn of each
+    greeted connection of a peer, and of the end of its last one.
     """
 
     def __init__(
@@ -418,7 +419,7 @@ class Doorkeeper:
         settings: NodeSettings,
         driver: RaftDriver,
         notify: Notify,
-        on_peer_arrived: Callable[[NodeId], None],
+        peers: Links,
         tls: Certificates | None = None,
     ) -> None:
         self._reactor = reactor
@@ -426,7 +427,7 @@ class Doorkeeper:
         self._settings = settings
         self._driver = driver
         self._notify = notify
-        self._on_peer_arrived = on_peer_arrived
+        self._peers = peers
         self._incoming: dict[NodeId, list[SocketConnection[Frame]]] = {}
         self._greeting_frames = HELLO_FRAMES if identity.credentials is None else HELLO_FRAMES + TRUST_FRAMES
         self.owns_listener = not isinstance(port, Listener)
@@ -487,13 +488,13 @@ class Doorkeeper:
         """The handshake is done."""
         self.listener.on_greeted(connection, standing)
 
-    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
-        """A peer's connection was greeted."""
+    def peer_arrived(self, peer: NodeId, connection: SocketConnection[Frame], address: str) -> None:
+        """A peer's connection was greeted; the peer may have told its `address`."""
         incoming = self._incoming.setdefault(peer, [])
         incoming.append(connection)
         if len(incoming) > PEER_CONNECTIONS_MAX:
             incoming[0].close("replaced by newer connections of the same peer")
-        self._on_peer_arrived(peer)
+        self._peers.meet(peer, address)
 
     def peer_left(self, peer: NodeId, connection: SocketConnection[Frame]) -> None:
         """A peer's connection closed.
@@ -504,6 +505,9 @@ class Doorkeeper:
         # A peer sends on one connection at a time. An older one that still seems open was left by a broken network.
         in_use = next((each for each in reversed(incoming) if each.frames_in > self._greeting_frames), incoming[-1])
         incoming.remove(connection)
+        if not incoming:
+            del self._incoming[peer]
+            self._peers.part(peer)
         if connection is in_use:
             self._driver.on_disconnected(peer)
 

@@ -14,7 +14,7 @@ CLUSTER_ID = "bench"
 def greeting(secret: SecretSource | None) -> Greeting:
     """Returns the beginning of a connection: the proof of the secret, where there is one, and HELLO."""
     credentials = None if secret is None else credentials_of(secret, CLUSTER_ID, ADMIN)
-    return Greeting(client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0), ANY, credentials)
+    return Greeting(lambda: client_codec.Hello(CLUSTER_ID, client_codec.CLIENT, 0), ANY, credentials)
 
 
 class QuorumlogConversation:

@@ -149,11 +149,12 @@ def test_a_node_that_does_not_catch_up_stays_a_learner_and_is_named(run: Run, no
 
 
 def test_a_voter_that_lost_its_directory_is_counted_again_once_it_has_the_log(run: Run, nodes: Nodes) -> None:
+    assert run("transfer", "4")[0] == ExitStatus.VALID  # node 3 does not know node 4 by its settings
     nodes.kill(3)
     shutil.rmtree(nodes.directory / "3")
     nodes.start(3)
     status, rows, said = run("member", "add", "3")
-    assert (status, kinds(rows)) == (ExitStatus.VALID, {2: "voter", 3: "voter", 4: "voter"})
+    assert (status, kinds(rows)) == (ExitStatus.VALID, {2: "voter", 3: "voter", 4: "voter"}), said
     assert "node 3 is a voter\n" in said
 
 

@@ -118,6 +118,35 @@ async def test_a_voter_that_lost_its_directory_returns_as_a_learner(tmp_path: Pa
         await voters_are(cluster.nodes[follower].group, sorted((*others, follower)), [4])
 
 
+async def test_a_voter_that_lost_its_directory_answers_a_leader_that_its_settings_do_not_name(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        await cluster.leader()
+        await change(cluster, AddLearner(4, await cluster.join(4)), Promote(4), Remove(1))
+        await cluster.stop(1)
+        async with client_of(cluster) as client:
+            await client.transfer_leadership(4)
+        await until(lambda: cluster.nodes[4].group.status()["role"] == "leader")
+        await cluster.stop(3)
+        shutil.rmtree(tmp_path / "3")
+        await cluster.start(3)
+        await voters_are(cluster.nodes[4].group, [2, 4], [3])
+        await change(cluster, Promote(3))
+        await voters_are(cluster.nodes[3].group, [2, 3, 4])
+
+
+async def test_a_voter_returns_to_a_group_that_has_replaced_all_whom_it_knows(tmp_path: Path) -> None:
+    async with local_cluster(tmp_path) as cluster:
+        await cluster.leader()
+        await cluster.stop(3)
+        for old, new in ((1, 4), (2, 5)):
+            await change(cluster, AddLearner(new, await cluster.join(new)), Promote(new), Remove(old))
+            await cluster.stop(old)
+        await (await cluster.leader()).append([b"kept"])
+        await cluster.start(3)
+        await voters_are(cluster.nodes[3].group, [3, 4, 5])
+        await until(lambda: cluster.nodes[3].group.status()["committed_end"] == 1)
+
+
 async def test_a_leader_hands_over_to_the_node_that_is_asked_for(tmp_path: Path) -> None:
     async with local_cluster(tmp_path) as cluster:
         leader = await cluster.leader()

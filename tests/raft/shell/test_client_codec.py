@@ -118,8 +118,8 @@ def test_requests_come_back_as_they_were_sent() -> None:
     assert wire.decode_read(body(wire.encode_read(1, 2, 3))) == wire.Read(1, 2, 3)
     assert wire.decode_bare(body(wire.encode_bare(wire.TAIL, 4))) == 4
     assert wire.decode_apply(body(wire.encode_apply(5, b"c", read_only=True))) == wire.Apply(5, b"c", True)
-    hello = wire.Hello("demo", wire.PEER, 3)
-    assert wire.decode_hello(*split(wire.encode_hello(hello))) == hello
+    for hello in (wire.Hello("demo", wire.PEER, 3), wire.Hello("demo", wire.PEER, 3, "[::1]:4001")):
+        assert wire.decode_hello(*split(wire.encode_hello(hello))) == hello
 
 
 @pytest.mark.parametrize(
