@@ -84,7 +84,7 @@ MEMBER_BUGS: Sequence[Mutant] = (
         CHANGES,
         "    if any(group.silent for group in leader.groups):\n",
         "    if not leader:\n",
-        oracles=["script"],
+        oracles=["script", "V-storm", "V-liveness"],
     ),
     plant(
         "new-directory-keeps-its-copies",

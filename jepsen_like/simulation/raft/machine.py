@@ -478,7 +478,12 @@ class SimulatedMachine(SimulatedProcess):
             raise PowerFailed
 
     def connect(self, peers: Sequence[NodeId], addresses: Mapping[NodeId, str], *, alone: bool) -> None:
-        """See `Transport`: all are there."""
+        """See `Transport`: it dials the members that it knows."""
+
+    def dials(self, peer: NodeId) -> bool:
+        """Returns True if it knows where this peer is, from its settings or its log."""
+        known = () if self.core is None else self.core.membership.known
+        return peer in self._configuration.nodes or any(peer in entry.configuration.nodes for entry in known)
 
     def push(self) -> None:
         """See `Transport`: all has left already."""

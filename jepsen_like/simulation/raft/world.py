@@ -84,9 +84,17 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
     # ---------------------------------------------------------------- what machines report
 
     def on_sent(self, machine: SimulatedMachine, to: NodeId, message: Message) -> None:
-        """`machine` puts a message on the wire, now, and the audits tap it."""
+        """`machine` puts a message on the wire, now, and the audits tap it.
+
+        It reaches whom it knows, and who has dialled it (`raft.links`).
+        """
         self._audits.on_sent(machine, to, message)
-        self.network.transmit(self.now, (machine.node_id, to), message)
+        if machine.dials(to) or self._has_dialled(to, machine.node_id):
+            self.network.transmit(self.now, (machine.node_id, to), message)
+
+    def _has_dialled(self, node: NodeId, peer: NodeId) -> bool:
+        other = self.machines[node]
+        return other.up and other.dials(peer)
 
     def on_committed(self, machine: SimulatedMachine, index: LogIndex) -> None:
         """`machine` considers everything up to `index` committed."""
@@ -423,10 +431,21 @@ class RaftWorld(SimulatedWorld[RaftKnobs]):
         missing = [f"no {probe} succeeded" for probe, done in self._probes.items() if not done]
         if not self._has_converged():
             missing.append("the nodes do not agree")
+        if self._voters_without_a_count():
+            missing.append("a voter that lost its directory is no learner yet")
         drivers = [machine.driver for machine in self._members() if machine.driver is not None]
         if any(driver.applied_index < driver.core.commit_index for driver in drivers):
             missing.append("the nodes have not applied all")
         return missing
+
+    def _voters_without_a_count(self) -> list[SimulatedMachine]:
+        """Returns the voters that answer from another directory than the group counts."""
+        members = self.record.committed_members()
+        return [
+            machine
+            for node, machine in self.machines.items()
+            if node in members.voters and machine.core and not members.counts(node, machine.core.directory_id)
+        ]
 
     def _members(self) -> list[SimulatedMachine]:
         """Returns the machines that are in the group at the end, learners included."""
