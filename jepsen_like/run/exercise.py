@@ -217,7 +217,7 @@ async def _break_it(
             await cluster.control.dump(ends, writer)
         begin = min(writer.starts.values(), default=0)
         left = f", those before {begin:,} have left" if begin else ""
-        progress.event(f"all nodes agree on {sum(ends.values()):,} records{left}; dumped", topic="dump")
+        progress.event(f"all logs end alike, with {sum(ends.values()):,} records{left}; dumped", topic="dump")
     except* NotServing as group:
         not_recovered.append(str(first_cause(group)))
     described = cluster.system.describe(cluster.mode, plan.workload)
