@@ -407,8 +407,8 @@ class ReplicatedLog:
                     self._context.tell("divergence_ended", slave=slave_id)
                 case NoteSlave(slave_id=slave_id):
                     self._store.copy.change(lambda notes: attrs.evolve(notes, slaves=notes.slaves | {slave_id}))
-                case DoubtBegan(floor=floor):
-                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))
+                case DoubtBegan(floor=floor, doubt=doubt):
+                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=doubt))
                     self._context.tell("copy_in_doubt", log_end=self._store.log.end_offset, floor=floor.end)
                 case CopyBackBegan():
                     self._context.tell("copy_back_began", slave=effect.slave_id, start=effect.start, end=effect.end)

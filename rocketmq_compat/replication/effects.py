@@ -6,7 +6,7 @@ The replica counts every order as done: appending, truncating and resetting succ
 from log.values import frozen
 from rocketmq_compat.replication.acks import PutRefusal, SendStatus
 from rocketmq_compat.replication.messages import HaMessage, Payload
-from rocketmq_compat.replication.model import LogReach
+from rocketmq_compat.replication.model import CopyDoubt, LogReach
 
 
 @frozen
@@ -120,9 +120,10 @@ class AdoptTables:
 
 @frozen
 class DoubtBegan:
-    """This copy lacks records that another one has, up to `floor`: remember that durably until `DoubtEnded`."""
+    """This copy lacks records that another one has, up to `floor`: remember `doubt` durably until `DoubtEnded`."""
 
     floor: LogReach
+    doubt: CopyDoubt
 
 
 @frozen

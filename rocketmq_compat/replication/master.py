@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterable
 from typing import assert_never
 
+import attrs
 import crc32c
 
 from rocketmq_compat.replication import acks
@@ -370,12 +371,7 @@ class Master:
             return
         copy_back.source = Source(slave.connection, shake.slave_id, shake.log_end)
         copy_back.compared.discard(shake.slave_id)
-        if log.doubt is None:
-            last = shake.epochs[-1].epoch if shake.epochs else NO_EPOCH
-            log.doubt = CopyDoubt(LogReach(last, shake.log_end))
-            log.epochs.truncate(log.log_end)
-            self.epoch = NO_EPOCH
-            out.append(DoubtBegan(LogReach(last, shake.log_end)))
+        self._doubt_up_to(LogReach(shake.epochs[-1].epoch if shake.epochs else NO_EPOCH, shake.log_end), out)
         if shake.slave_id not in copy_back.slaves:
             copy_back.slaves.add(shake.slave_id)
             out.append(NoteSlave(shake.slave_id))
@@ -385,6 +381,19 @@ class Master:
             out.append(ResetCommitLog(start))
         out.append(CopyBackBegan(shake.slave_id, start, shake.log_end))
         out.append(SendMessage(slave.connection, FetchBack(start, shake.log_end)))
+
+    def _doubt_up_to(self, seen: LogReach, out: list[Effect]) -> None:
+        """Be sure no earlier than with all that another copy has shown, also if its connection breaks meanwhile."""
+        log = self._log
+        if log.doubt is None:
+            log.doubt = CopyDoubt(seen)
+            log.epochs.truncate(log.log_end)
+            self.epoch = NO_EPOCH
+        elif log.doubt.floor is not None and log.doubt.floor < seen:
+            log.doubt = attrs.evolve(log.doubt, floor=seen)
+        else:
+            return
+        out.append(DoubtBegan(seen, log.doubt))
 
     def _on_fetched(self, slave: SlaveProgress, push: Push, now: float, out: list[Effect]) -> None:
         log, source = self._log, self.copy_back.source
@@ -412,11 +421,9 @@ class Master:
         self._confirm(out)
 
     def _on_compared(self, slave: SlaveProgress, now: float, out: list[Effect]) -> None:
-        """Note a slave whose log has nothing that this one lacks."""
+        """Note a slave whose log has nothing that this one lacks, also for a doubt that begins later."""
         doubt = self._log.doubt
-        if doubt is None:
-            return
-        if doubt.lacks_tables and slave.slave_id not in self.copy_back.compared:
+        if doubt is not None and doubt.lacks_tables and slave.slave_id not in self.copy_back.compared:
             slave.owes_tables = True
             out.append(SendMessage(slave.connection, TablesWanted()))
             return

@@ -28,6 +28,23 @@ def _bug(name: str, bug: str, module: str, *edits: tuple[str, str], oracles: Seq
 
 HISTORIES: Sequence[Mutant] = (
     _bug(
+        "what-a-broken-connection-showed-is-forgotten",
+        "a master in doubt is sure before it has all that a slave showed, once that one's connection breaks",
+        MASTER,
+        ("        elif log.doubt.floor is not None and log.doubt.floor < seen:\n", "        elif not log:\n"),
+        oracles=["script"],
+    ),
+    _bug(
+        "compared-before-the-doubt-or-never",
+        "a slave that was taken before the doubt began is waited for, although it is connected and has nothing more",
+        MASTER,
+        (
+            "        doubt = self._log.doubt\n        if doubt is not None and doubt.lacks_tables and",
+            "        doubt = self._log.doubt\n        if doubt is None:\n            return\n        if doubt.lacks_tables and",
+        ),
+        oracles=["script"],
+    ),
+    _bug(
         "no-epochs-compared",
         "only the ends of both logs are compared, as if the slave's end were of the present epoch (B2)",
         EPOCHS,

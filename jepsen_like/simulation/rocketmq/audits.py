@@ -61,7 +61,7 @@ from rocketmq_compat.replication.events import (
     Received,
 )
 from rocketmq_compat.replication.messages import Handshake, HandshakeRefused, Report, Welcome
-from rocketmq_compat.replication.model import CopyDoubt, RecoveredCopy
+from rocketmq_compat.replication.model import RecoveredCopy
 from rocketmq_compat.storage.broker_store import FoundMessages
 from rocketmq_compat.storage.dispatch import QueueRun, walk
 
@@ -290,8 +290,8 @@ class RocketmqAudits:
                 self._confirms(broker, offset)
             case NoteSlave(slave_id=slave_id) if slave_id not in broker.store.copy.notes.slaves:
                 self._report("Q14", broker.node, f"slave {slave_id} is not noted")
-            case DoubtBegan(floor=floor) if broker.store.copy.notes.doubt != CopyDoubt(floor):
-                self._report("Q14", broker.node, f"notes the doubt {broker.store.copy.notes.doubt}, not up to {floor}")
+            case DoubtBegan(doubt=doubt) if broker.store.copy.notes.doubt != doubt:
+                self._report("Q14", broker.node, f"notes the doubt {broker.store.copy.notes.doubt}, not {doubt}")
             case CopyBackBegan():
                 self.counts["copies_back"] += 1
                 self.counts["bytes_copied_back"] += effect.end - effect.start

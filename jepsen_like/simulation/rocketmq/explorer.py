@@ -269,8 +269,8 @@ class RocketmqExplorer(Explorer[Pair, Action]):
                     state = self._with_disk(state, node, disk.cut(end))
                 case NoteSlave(slave_id=slave_id):
                     state = self._with_disk(state, node, attrs.evolve(disk, slaves=disk.slaves | {slave_id}))
-                case DoubtBegan(floor=floor):
-                    state = self._with_disk(state, node, attrs.evolve(disk, doubt=CopyDoubt(floor)))
+                case DoubtBegan(doubt=doubt):
+                    state = self._with_disk(state, node, attrs.evolve(disk, doubt=doubt))
                 case DoubtEnded():
                     state = self._with_disk(state, node, attrs.evolve(disk, doubt=None, durable_end=len(disk.data)))
                 case AnswerPut():

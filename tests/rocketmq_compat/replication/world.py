@@ -384,8 +384,8 @@ class World:
                 self.say(node.number, node.names[name], Tables("".join(sorted(disk.tables)).encode()))
             case AdoptTables(payload=payload):
                 disk.tables |= set(bytes(payload).decode())
-            case DoubtBegan(floor=floor):
-                disk.doubt = CopyDoubt(floor)
+            case DoubtBegan(doubt=doubt):
+                disk.doubt = doubt
             case DoubtEnded():
                 disk.doubt = None
                 disk.durable_end = disk.end
