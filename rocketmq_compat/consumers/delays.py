@@ -132,6 +132,8 @@ class DelaySchedule:
     """None if something has changed since `deadline_ms` found it: it is asked for in every round."""
     _has_news: bool = True
     """True if a first message may have an unknown time."""
+    _asked_ms: int = 0
+    """The time at which `due` was asked last."""
 
     @classmethod
     def starting_at(cls, levels: DelayLevels, offsets: Mapping[int, int]) -> "DelaySchedule":
@@ -185,9 +187,20 @@ class DelaySchedule:
 
     def due(self, now_ms: int) -> list[tuple[int, int]]:
         """Returns level and offset of each first message that is due."""
+        if now_ms < self._asked_ms:
+            self._set_back(now_ms)
+        self._asked_ms = now_ms
         if self.deadline_ms() > now_ms:
             return []
         return [(level, queue.next_offset) for level, queue in self._queues.items() if self._due_ms(queue) <= now_ms]
+
+    def _set_back(self, now_ms: int) -> None:
+        """The clock was set back: no message that has been looked at waits longer than its level, or its pause."""
+        self._deadline_ms = None
+        for level, queue in self._queues.items():
+            queue.not_before_ms = min(queue.not_before_ms, now_ms + round(RETRY_S * 1000))
+            if queue.head_due_ms is not None:
+                queue.head_due_ms = min(queue.head_due_ms, now_ms + self.levels.delay_ms(level))
 
     def on_started(self, level: int, offset: int) -> None:
         """Note that the message is being stored: it is not due until `on_delivered` or `on_failed`."""

@@ -185,3 +185,24 @@ def test_a_clock_that_was_set_back_makes_no_message_wait_longer_than_its_level()
     schedule.bounds(1, 0, 1)
     schedule.looked_at(1_000, 1, 0, stored_ms=500_000)
     assert schedule.due(1_000) == [(1, 0)]
+
+
+def test_a_clock_that_is_set_back_while_a_message_waits_makes_it_wait_no_longer_than_its_level() -> None:
+    schedule = DelaySchedule.starting_at(LEVELS, {})
+    schedule.bounds(1, 0, 1)
+    schedule.looked_at(9_000_000, 1, 0, stored_ms=9_000_000)
+    assert schedule.due(9_000_500) == []
+    assert schedule.due(1_000) == []
+    assert schedule.deadline_ms() == 2_000
+    assert schedule.due(2_000) == [(1, 0)]
+
+
+def test_a_clock_that_is_set_back_makes_a_failed_delivery_wait_no_longer_than_its_pause() -> None:
+    schedule = DelaySchedule.starting_at(LEVELS, {})
+    schedule.bounds(1, 0, 1)
+    schedule.looked_at(9_000_000, 1, 0, stored_ms=8_000_000)
+    assert schedule.due(9_000_000) == [(1, 0)]
+    schedule.on_started(1, 0)
+    schedule.on_failed(9_000_000, 1, 0)
+    assert schedule.due(1_000) == []
+    assert schedule.due(1_000 + round(RETRY_S * 1000)) == [(1, 0)]
