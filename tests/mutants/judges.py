@@ -147,7 +147,7 @@ def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
 
 def consume_from_rocketmq(mutant: Mutant, seeds: range) -> Judgement:
     """The rules of consuming, locks among them."""
-    tests = ("test_locks", "test_conversations", "test_registry_machine")
+    tests = ("test_locks", "test_delays", "test_conversations", "test_registry_machine")
     return _failing("consumers", *(f"tests/rocketmq_compat/consumers/{each}.py" for each in tests))
 
 

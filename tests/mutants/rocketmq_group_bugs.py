@@ -1,4 +1,4 @@
-"""Deliberate bugs of RocketMQ's brokers as a raft group, of its queues and of its locks.
+"""Deliberate bugs of RocketMQ's brokers as a raft group, of its queues, its locks and its delayed messages.
 
 Of the known bugs of DLedger and of brokers on it, B1 to B10: B1 to B3, B6 and B7 are planted in the copies of fixed roles and in `raft` itself; B8, B9, B10
 and B14 here. Impossible by design:
@@ -16,6 +16,7 @@ COPY = "rocketmq_compat.broker.raft_copy"
 TABLES = "rocketmq_compat.broker.raft_tables"
 STATE = "rocketmq_compat.raft_state"
 LOCKS = "rocketmq_compat.consumers.locks"
+DELAYS = "rocketmq_compat.consumers.delays"
 GROUP_HAPPY = (
     "tests/rocketmq_compat/broker/test_groups.py::test_what_is_acknowledged_is_read_from_the_master_and_is_on_every_broker",
 )
@@ -205,6 +206,14 @@ ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
         "            self._waiting.clear()\n            self._assigned.clear()\n",
         "            self._waiting.clear()\n",
         oracles=["store"],
+    ),
+    _lock_bug(
+        "rocketmq-delays-a-clock-that-is-set-back-is-missed",
+        "a message whose time was found before the clock was set back waits for as much longer",
+        DELAYS,
+        "        if now_ms < self._asked_ms:\n",
+        "        if now_ms < 0:\n",
+        oracles=["consumers"],
     ),
     _lock_bug(
         "rocketmq-locks-two-owners",
