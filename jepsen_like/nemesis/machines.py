@@ -109,9 +109,12 @@ class ClockKind(PageKind, abc.ABC):
 async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
     """Put into `told` what the process has read from both clocks since now; "did not ask" where it read neither."""
     wall_before, real_before_ns = page[Word.WALL_READS], page[Word.MONOTONIC_REAL_NS]
-    await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
-    own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
+    own_ns = real_ns = 0
     with trio.move_on_after(TOLD_WITHIN_S):
+        while page[Word.MONOTONIC_REAL_NS] == real_before_ns:  # noqa: ASYNC110 - the process knows nothing of this one
+            await trio.sleep(POLL_S)
+        await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
+        own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
         while True:
             await trio.sleep(POLL_S)
             measured_s = (page[Word.MONOTONIC_REAL_NS] - real_ns) / SECOND_NS
@@ -121,7 +124,7 @@ async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
     if page[Word.WALL_READS] >= wall_before + 2:
         off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
         parts.append(f"told the wall time {off_s:+.3f} s off")
-    if real_ns > real_before_ns and page[Word.MONOTONIC_REAL_NS] > real_ns:
+    if real_ns and page[Word.MONOTONIC_REAL_NS] > real_ns:
         rate = (page[Word.MONOTONIC_OWN_NS] - own_ns) / (page[Word.MONOTONIC_REAL_NS] - real_ns)
         parts.append(f"told a time {rate:.2f} times as fast")
     told[f"clock of {node}"] = f"n{node} healed: {', '.join(parts) or 'did not ask the time'}"
