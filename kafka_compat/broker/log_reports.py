@@ -103,7 +103,7 @@ class LogReports:
                 self._store.doubts_known()
             self.ready = True
         if not reports:
-            # A log that is still being truncated is reported when that is done.
+            # A log that is still to be made, or that is being truncated, is reported when that is done.
             self.deadline = now + RETRY_S if self._find_wanted() else NEVER
             return
         self._under_way, self.deadline = True, NEVER
@@ -120,7 +120,8 @@ class LogReports:
             for partition, topic_id in self._doubtful.items()
             if partition in hosted and hosted[partition].topic_id == topic_id
         }
-        due = [*((each, True) for each in self._doubtful), *((each, False) for each in self._find_wanted())]
+        wanted = [each for each in self._find_wanted() if each in hosted]
+        due = [*((each, True) for each in self._doubtful), *((each, False) for each in wanted)]
         found = (self._report(hosted[each], doubtful) for each, doubtful in due)
         return tuple(itertools.islice((each for each in found if each is not None), REPORTS_PER_COMMAND_MAX))
 
@@ -128,8 +129,7 @@ class LogReports:
         """Returns the partitions whose log ends the image lacks."""
         if not self._context.eligible:
             return ()
-        wanted = self._context.image.log_ends_wanted(self._context.broker_id)
-        return tuple(each for each in wanted if each in self._replicas.hosted)
+        return tuple(self._context.image.log_ends_wanted(self._context.broker_id))
 
     @staticmethod
     def _report(hosted: LocalReplica, doubtful: bool) -> LogReport | None:

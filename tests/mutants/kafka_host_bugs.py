@@ -165,6 +165,16 @@ KAFKA_HOST_BUGS: Sequence[Mutant] = (
         oracles=["K1", "K11", "script"],
     ),
     kafka_bug(
+        "host-reports-a-log-at-once-or-never",
+        "a log that is made after its end was asked for is never reported",
+        REPORTS,
+        (
+            "            self.deadline = now + RETRY_S if self._find_wanted() else NEVER\n",
+            "            self.deadline = NEVER\n",
+        ),
+        oracles=["script"],
+    ),
+    kafka_bug(
         "host-trusts-a-torn-end",
         "a log whose end was torn is not doubtful",
         STORE,

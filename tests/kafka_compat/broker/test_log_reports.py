@@ -9,6 +9,7 @@ import pytest
 
 from kafka_compat.broker import log_reports
 from kafka_compat.broker.controller_link import CommandFailed
+from kafka_compat.broker.full_disk import AGAIN_S
 from kafka_compat.broker.log_reports import RETRY_S, LogReports
 from kafka_compat.controller.commands import Acknowledged, CommandResult, LogReport, ReportLogs
 from kafka_compat.controller.image import TopicImage
@@ -164,6 +165,28 @@ def test_a_sound_broker_reports_its_log_end_where_an_election_waits_for_it() -> 
         assert (report.doubtful, report.last_epoch, report.end_offset) == (False, 0, 3)
         done(Acknowledged())
         assert reporting.reports.ready
+
+
+def test_a_copy_whose_log_is_made_late_is_reported_though_nothing_else_changes() -> None:
+    with world() as broker:
+        reporting = Reporting.of(broker, 1, isr=(2,), elr=(), leader=2)
+        reporting.pump()
+        topic_id = broker.context.new_id()
+        state = PartitionState(
+            topic_id, (OWN, 2), isr=(), suspects=(OWN, 2), leader=NO_LEADER, leader_epoch=1, partition_epoch=1
+        )
+        broker.image.put_topic(TopicImage("u", topic_id, [state], {}))
+        broker.replicas.full_disk.makes_from = broker.now + AGAIN_S
+        broker.replicas.update({TopicPartition("u", 0): state})
+        reporting.reports.image_changed()
+        reporting.pump()
+        assert not reporting.controller.sent, "there was no room for its log"
+        broker.now += AGAIN_S
+        broker.replicas.work()
+        reporting.pump()
+        (report,), done = reporting.controller.take()
+        assert (report.doubtful, report.last_epoch, report.end_offset) == (False, -1, 0)
+        done(Acknowledged())
 
 
 @pytest.mark.parametrize(("served", "trusts"), [(-1, True), (5, True), (6, False)])
