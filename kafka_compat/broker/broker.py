@@ -296,11 +296,12 @@ class Broker:
             ) as group:
                 self._group = self._context.controller.group = group
                 self._context.controller.status = group.status
-                self._parts.node.last_index = partial(_last_index, group)
+                self._parts.node.last_index = partial(_index, group, "last_index")
                 self._peers.take(group.members)
                 self._ports.take_over = group.take_over
                 self._reactor.attach(self)
-                group.subscribe(self._on_delivered, after_index=_last_index(group))
+                # Not behind its last entry: what is not committed may be replaced, and this node's leadership begin there.
+                group.subscribe(self._on_delivered, after_index=_index(group, "commit_index"))
                 group.campaign()
                 async with trio.open_nursery() as tasks:
                     self._peers.start(tasks)
@@ -433,17 +434,14 @@ class Broker:
 
     def _note_applied(self, group: RaftGroup) -> None:
         """Become the controller once this node has applied everything from before its leadership."""
-        status = group.status()
-        applied = status["applied_index"]
-        assert isinstance(applied, int), "an index is a number"
-        if self._parts.node.note_applied(applied):
-            self._tell("controller", role="leader", term=status["term"])
+        if self._parts.node.note_applied(_index(group, "applied_index")):
+            self._tell("controller", role="leader", term=group.status()["term"])
 
 
-def _last_index(group: RaftGroup) -> int:
-    last = group.status()["last_index"]
-    assert isinstance(last, int), "an index is a number"
-    return last
+def _index(group: RaftGroup, name: str) -> int:
+    index = group.status()[name]
+    assert isinstance(index, int), "an index is a number"
+    return index
 
 
 def _require_disk(store: BrokerStore) -> None:

@@ -80,4 +80,11 @@ OPERATOR_BUGS: Sequence[Mutant] = (
         "            self._unreached[partition] = leader, position\n",
         "",
     ),
+    _bug(
+        "kafka-skips-the-tail-that-it-began-with",
+        "a broker whose leadership begins where its log had ended before never becomes the controller",
+        "kafka_compat.broker.broker",
+        'after_index=_index(group, "commit_index")',
+        'after_index=_index(group, "last_index")',
+    ),
 )

@@ -1,10 +1,12 @@
 """The controllers are a raft group on the brokers' ports: its members, and who leads, change by raft's own client."""
 
 import pytest
+import trio
 
 from jepsen_like.operate.log import GroupAccess
 from jepsen_like.operate.members import Operator
 from jepsen_like.operate.outcomes import NotDone
+from kafka_compat.controller.commands import AllocateProducerIds, encode_command
 from kafka_compat.protocol.error_codes import KafkaErrorCode
 from raft.client import Client
 from raft.errors import Busy, OutcomeUnknown
@@ -115,3 +117,29 @@ async def test_a_broker_that_has_copies_does_not_leave() -> None:
                 assert await kafka.delete("t") is NONE
             await operator.remove(3)
             assert (await operator.members()).voters == [1, 2]
+
+
+async def test_a_broker_that_began_with_a_tail_that_is_gone_becomes_the_controller() -> None:
+    """Its first entry as the leader has an index that its log had already when it began."""
+    async with cluster() as brokers:
+        old = next(number for number, each in brokers.running.items() if each.broker._parts.node.leads)
+        group = brokers.running[old].broker._group
+        assert group is not None
+        others = [each for each in (1, 2, 3) if each != old]
+        for each in others:
+            await brokers.kill(each)
+        log = group._driver.core.log
+        tail_end = log.last_index + 100
+        while log.last_index < tail_end:
+            group.propose(encode_command(AllocateProducerIds(old, 0)), lambda outcome: None)
+            await trio.sleep(0.002)
+        await brokers.kill(old)
+        for each in others:
+            await brokers.start(each)
+        await brokers.until(lambda: any(each.broker._parts.node.leads for each in brokers.running.values()))
+        await brokers.start(old)
+        await brokers.running[old].broker.serving.wait()
+        leader = next(each.broker for each in brokers.running.values() if each.broker._parts.node.leads)
+        assert leader._group is not None
+        await leader._group.transfer_leadership(old)
+        await brokers.until(lambda: brokers.running[old].broker._parts.node.leads, within_s=3)
