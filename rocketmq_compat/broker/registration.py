@@ -51,6 +51,8 @@ class _NameServer:
     client: RemotingClient
     is_registered: bool = False
     """True if it answered the last request."""
+    master: tuple[str | None, str | None] = (None, None)
+    """The addresses of the master in its last answer."""
     changed: trio.Event = attrs.field(factory=trio.Event)
     """Set when it is to be registered with at once."""
     queued: trio.Event = attrs.field(factory=trio.Event)
@@ -186,9 +188,15 @@ class Registration:
             name_server.is_registered = False
             return error.reason if isinstance(error, RemotingFailed) else str(error)
         name_server.is_registered = True
-        self._on_master(found.master_addr or None, found.ha_server_addr or None)
+        name_server.master = found.master_addr or None, found.ha_server_addr or None
+        self._on_master(*self._master_known_to(name_server))
         self.registered.set()
         return None
+
+    def _master_known_to(self, name_server: _NameServer) -> tuple[str | None, str | None]:
+        """Returns the master in this answer; one without a master hides none that another name server knows."""
+        known = (each.master for each in (name_server, *self._name_servers) if each.is_registered)
+        return next((master for master in known if master[0] is not None), (None, None))
 
     async def _keep_published(self, name_server: _NameServer) -> None:
         while True:

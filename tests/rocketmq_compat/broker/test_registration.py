@@ -4,6 +4,8 @@ import socket
 
 import trio
 
+from raft.net.reactor import Reactor
+from rocketmq_compat.broker.registration import Registration
 from rocketmq_compat.nameserver.server import NameServer, NameServerPlan
 from rocketmq_compat.remoting.bodies import TopicRouteData
 from rocketmq_compat.remoting.client import connected_client
@@ -99,3 +101,24 @@ async def test_a_broker_without_a_name_server_serves() -> None:
     with trio.fail_after(20):
         async with running_broker() as broker, connected_client(broker.address) as client:
             assert (await send(client, b"m")).code == ResponseCode.SUCCESS
+
+
+async def test_a_slave_keeps_the_master_that_one_name_server_knows_although_another_does_not() -> None:
+    found: list[str | None] = []
+    reactor = Reactor()
+    async with name_server(secret=None) as knows, name_server(secret=None) as lacks:
+        async with (
+            running_broker("namesrvAddr={}:{}".format(*knows.address), secret=None) as master,
+            running_broker(*SLAVE, "registerNameServerPeriod=20", secret=None) as slave,
+            trio.open_nursery() as nursery,
+        ):
+            both = [knows.address, lacks.address]
+            registration = Registration(slave.context, reactor, both, "", lambda at, ha: found.append(at))
+            nursery.start_soon(reactor.run)
+            nursery.start_soon(registration.run)
+            await eventually(lambda: len(found) >= 10)
+            registration.close()
+            nursery.cancel_scope.cancel()
+            address = "{}:{}".format(*master.address)
+        reactor.close()
+        assert set(found[found.index(address) :]) == {address}
