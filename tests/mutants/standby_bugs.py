@@ -30,6 +30,13 @@ STANDBY_BUGS: Sequence[Mutant] = (
         "return run.target + min(offset - run.source + 1, run.count)",
     ),
     _bug(
+        "rocketmq-mirror-ends-with-a-broker-that-restarts",
+        "a mirror is refused for good while a broker that it has copied from is away",
+        "jepsen_like.mirror.rocketmq.cluster",
+        "        if missing:\n",
+        "        if missing and not self.names:\n",
+    ),
+    _bug(
         "mirror-gap-carried-over",
         "a position in a gap of the source is counted on in the target, where there is no gap",
         MAP,

@@ -109,10 +109,13 @@ class MirroredCluster:
             connection.close()
 
     async def refresh(self) -> None:
-        """Learn the masters from a name server."""
+        """Learn the masters from a name server. A broker that was there, and is away, is waited for."""
         info = ClusterInfo.decode((await self._ask_names(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
         clusters = tuple(info.cluster_addr_table)
         self._own_topics = (*clusters, *(reply_topic(cluster) for cluster in clusters))
+        missing = set(self.names) - info.broker_addr_table.keys()
+        if missing:
+            raise LinkBroken(f"{min(missing)} is not registered")
         self.names = tuple(sorted(info.broker_addr_table))
         masters = (info.broker_addr_table[name].broker_addrs.get(MASTER_ID) for name in self.names)
         self._masters = tuple(None if master is None else address_of(master) for master in masters)

@@ -165,3 +165,23 @@ async def test_what_was_left_behind_is_counted_refused_and_kept_where_it_is() ->
         await run_switch(SwitchPlan(back), two.events.append)
         await two.mirror_all()
         assert await bodies_in(two.b) == make_bodies(0, 7)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_a_mirror_goes_on_once_a_broker_that_was_away_is_back(side: str) -> None:
+    async with open_two() as two, trio.open_nursery() as nursery:
+        await produce(two.a, make_bodies(0, 5))
+        cluster, ends = two.a if side == "source" else two.b, list[MirrorEnded]()
+
+        async def mirror() -> None:
+            ends.append(await run_mirror(two.plan, two.events.append))
+
+        nursery.start_soon(mirror)
+        await two.until("open")
+        (broker,) = cluster.groups.brokers
+        await cluster.kill(broker)
+        await two.until("broken", 3)
+        await cluster.start(broker)
+        await two.until("open", 2)
+        assert not ends
+        nursery.cancel_scope.cancel()
