@@ -17,6 +17,7 @@ in this node's raft log at its start.
 """
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -54,6 +55,8 @@ IN_FLIGHT_BYTES_MAX: Final = 24 * 1024 * 1024
 
 It is below the bounds of the group itself, which would leave gaps between proposals.
 """
+AHEAD_BYTES_MAX: Final = 24 * 1024 * 1024
+"""The limit of applied bytes that are kept for a commit log that lacks what is before them."""
 DONE: Final = b"\1"
 NO_EFFECT: Final = b"\0"
 BEGIN_RETRY_S: Final = 0.05
@@ -105,6 +108,31 @@ class _Leadership:
     """Deletions of topics under way: the offsets of their queues begin again."""
 
 
+@attrs.define(eq=False)
+class _Missing:
+    """The newest commands behind what a commit log lacks: else it would never reach the end of a busy one."""
+
+    noticed: trio.Event = attrs.field(factory=trio.Event)
+    ahead: deque[StoreRecords] = attrs.field(factory=deque)
+    ahead_bytes: int = 0
+
+    def keep(self, command: StoreRecords) -> None:
+        """Keep a command that was applied; the oldest ones are dropped without room for it."""
+        self.ahead.append(command)
+        self.ahead_bytes += len(command.payload)
+        while self.ahead_bytes > AHEAD_BYTES_MAX:
+            self.drop_first()
+
+    def drop_first(self) -> None:
+        """Drop the oldest command."""
+        self.ahead_bytes -= len(self.ahead.popleft().payload)
+
+    def forget(self) -> None:
+        """Drop all commands."""
+        self.ahead.clear()
+        self.ahead_bytes = 0
+
+
 class RaftCopy:
     """The state machine of the group, and the log of the broker. `open_on` gives it the group."""
 
@@ -119,8 +147,7 @@ class RaftCopy:
         """`on_dispatched` is called once a round with the runs that have become visible to consumers."""
         self.state = BrokerGroupState()
         self.tables = RaftTables(context, self.state, delays, self._propose_tables, self._dispatch)
-        self.incomplete = trio.Event()
-        """Set while the commit log lacks records that the state stands for."""
+        self._missing = _Missing()
         self.leader: int | None = None
         """The node that leads the group, if known."""
         self._context = context
@@ -153,6 +180,11 @@ class RaftCopy:
     def confirmed(self) -> int:
         """The end of the committed records that this node has applied."""
         return self.state.end
+
+    @property
+    def incomplete(self) -> trio.Event:
+        """Set while the commit log lacks records that the state stands for."""
+        return self._missing.noticed
 
     @property
     def lacks(self) -> str:
@@ -223,6 +255,7 @@ class RaftCopy:
     def restore(self, snapshot: bytes) -> None:
         """See `SnapshotMachine`."""
         self.state.restore(snapshot)
+        self._missing.forget()
         self.tables.has_changed = True
         if self._group is not None:
             self._cut_to_state()
@@ -235,6 +268,7 @@ class RaftCopy:
             with suppress(BadRecord):
                 self.state.nexts.update((run.key, run.next) for run in walk(command.payload, command.base).runs)
         if self.incomplete.is_set():
+            self._missing.keep(command)
             return
         if held > 0 and log.start_offset <= command.base and not self._is_of(command.term, command.base):
             self._store.truncate(command.base)
@@ -249,6 +283,16 @@ class RaftCopy:
             except BadRecord:
                 # Only a broken leader proposes what is no record. Every member keeps it, and no consumer sees it.
                 self._store.append_copy(payload, offset=offset, epoch=command.term)
+
+    def _append_ahead(self) -> None:
+        """Append what was kept, once the log has come to it. Raises `NoSpace` without room."""
+        missing = self._missing
+        while missing.ahead and missing.ahead[0].base <= self._store.log.end_offset:
+            command = missing.ahead[0]
+            if command.base == self._store.log.end_offset:
+                self._store.reserve_bytes(len(command.payload))
+                self._store.append_copy(command.payload, offset=command.base, epoch=command.term)
+            missing.drop_first()
 
     def _is_of(self, term: int, offset: int) -> bool:
         """Returns True if the batch at this offset of the commit log was proposed in this term."""
@@ -282,16 +326,18 @@ class RaftCopy:
         if offset + len(payload) > self.state.end:
             raise ValueError(f"{len(payload)} bytes at {offset} are more than is committed, up to {self.state.end}")
         self._store.append_copy(payload, offset=offset, epoch=epoch)
+        self._append_ahead()
         self._note_complete()
 
     def reset_to(self, start: int) -> None:
         """Begin the log at `start`, because all peers lack the records before it."""
         self._store.reset(start)
+        self._append_ahead()
         self._note_complete()
 
     def _note_complete(self) -> None:
         if self._store.log.end_offset == self.state.end:
-            self.incomplete = trio.Event()
+            self._missing = _Missing()
             self._begin_quiet_queues()
             self.tables.has_changed = True  # delay offsets were cut at the ends of queues that were not there yet
             self._dispatch()

@@ -141,7 +141,7 @@ def simulate_rocketmq_groups(mutant: Mutant, seeds: range) -> Judgement:
         ]
         if counted:
             return Judgement(counted[0].oracle, tried, f"raft group {seed}: {counted[0]}", crashed=crashed)
-    tests = ("test_conversations", "test_copies_machine")
+    tests = ("test_conversations", "test_copying_under_load", "test_copies_machine")
     return _failing("copies", *(f"tests/rocketmq_compat/raft_state/{each}.py" for each in tests))
 
 

@@ -30,6 +30,14 @@ _store_bug = partial(plant, judge="rocketmq-store", happy=STORE_HAPPY)
 
 ROCKETMQ_GROUP_BUGS: Sequence[Mutant] = (
     _bug(
+        "rocketmq-group-copies-behind-a-busy-log-for-ever",
+        "what is applied while a copy lacks records is not kept, so the copy never reaches the end of a busy log",
+        COPY,
+        "        while self.ahead_bytes > AHEAD_BYTES_MAX:\n",
+        "        while self.ahead_bytes > 0:\n",
+        oracles=["copies"],
+    ),
+    _bug(
         "rocketmq-group-trims-what-is-not-flushed",
         "what leaves the raft log is only in the page cache of the commit log",
         COPY,

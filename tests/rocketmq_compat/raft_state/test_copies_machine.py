@@ -278,7 +278,8 @@ class CopiesMachine(RuleBasedStateMachine):
         log, theirs = node.context.store.log, peer.context.store.log
         if log.end_offset < theirs.end_offset:
             for batch in theirs.read(log.end_offset, 400, node.copy.state.end):
-                node.copy.append_missing(bytes(batch.payload), offset=batch.base_offset, epoch=batch.epoch)
+                if batch.base_offset == log.end_offset:  # else it was kept when it was applied
+                    node.copy.append_missing(bytes(batch.payload), offset=batch.base_offset, epoch=batch.epoch)
 
     @rule(number=st.sampled_from(NODES), fate=st.integers(0, len(FATES) - 1), seed=st.integers(0, 99))
     def die(self, number: int, fate: int, seed: int) -> None:
