@@ -283,8 +283,8 @@ class Operator:
             if reached[0] >= end and lacks == "":
                 return
             line = members.progress(node) if not lacks else f"node {node}: {lacks}"
-            if patience.note((*reached, line)):
-                self.report(line)
+            patience.note((*reached, lacks))  # that it is silent for longer is no news
+            self.report(line)
             if patience.is_over:
                 stands = f"it gets no further, and stays a learner: start node {node} if it is not up"
                 raise NotDone(self._text(line, stands, f"then go on: {self.again}"))

@@ -136,7 +136,7 @@ def test_a_node_that_does_not_catch_up_stays_a_learner_and_is_named(run: Run, no
     assert run("member", "add", f"5={nodes.address(5)}", "--learner")[0] == ExitStatus.VALID
     nodes.kill(5)
     assert run("append", *(f"more {number}" for number in range(50)))[0] == ExitStatus.VALID
-    status, rows, complaint = run("member", "add", "5", within_s=1)
+    status, rows, complaint = run("member", "add", "5", within_s=3)
     assert (status, rows) == (ExitStatus.NOT_DONE, [])
     assert "it gets no further, and stays a learner: start node 5 if it is not up" in complaint
     assert "then go on: quorumlog member add 5 --cluster" in complaint
