@@ -17,8 +17,10 @@ JUMPS_S: Final = (60, -60, 3600, -3600)
 STROBE_PERIODS_S: Final = (0.002, 0.05, 0.5)
 STROBE_CHANCE: Final = 0.25
 RATES: Final = (0.5, 0.8, 1.25, 2.0)
+FIRST_WITHIN_S: Final = 3.0
+"""A process gets the processor within this time, and reads the healed clock."""
 TOLD_WITHIN_S: Final = 1.0
-"""A process asks a healed clock for the time within this time."""
+"""From then on it asks both clocks for the time within this time."""
 TOLD_FOR_S: Final = 0.1
 """Over which time the rate of a healed clock is measured."""
 POLL_S: Final = 0.02
@@ -109,12 +111,13 @@ class ClockKind(PageKind, abc.ABC):
 async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
     """Put into `told` what the process has read from both clocks since now; "did not ask" where it read neither."""
     wall_before, real_before_ns = page[Word.WALL_READS], page[Word.MONOTONIC_REAL_NS]
-    own_ns = real_ns = 0
-    with trio.move_on_after(TOLD_WITHIN_S):
+    with trio.move_on_after(FIRST_WITHIN_S):
         while page[Word.MONOTONIC_REAL_NS] == real_before_ns:  # noqa: ASYNC110 - the process knows nothing of this one
             await trio.sleep(POLL_S)
-        await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
-        own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
+    has_read = page[Word.MONOTONIC_REAL_NS] != real_before_ns
+    await trio.sleep(POLL_S)  # a reading that was under way is over, and the next ones are of the healed clock
+    own_ns, real_ns = page[Word.MONOTONIC_OWN_NS], page[Word.MONOTONIC_REAL_NS]
+    with trio.move_on_after(TOLD_WITHIN_S):
         while True:
             await trio.sleep(POLL_S)
             measured_s = (page[Word.MONOTONIC_REAL_NS] - real_ns) / SECOND_NS
@@ -124,7 +127,7 @@ async def _await_right_clock(node: int, page: FaultPage, told: Seen) -> None:
     if page[Word.WALL_READS] >= wall_before + 2:
         off_s = (page[Word.WALL_OWN_NS] - page[Word.WALL_REAL_NS]) / SECOND_NS
         parts.append(f"told the wall time {off_s:+.3f} s off")
-    if real_ns and page[Word.MONOTONIC_REAL_NS] > real_ns:
+    if has_read and page[Word.MONOTONIC_REAL_NS] > real_ns:
         rate = (page[Word.MONOTONIC_OWN_NS] - own_ns) / (page[Word.MONOTONIC_REAL_NS] - real_ns)
         parts.append(f"told a time {rate:.2f} times as fast")
     told[f"clock of {node}"] = f"n{node} healed: {', '.join(parts) or 'did not ask the time'}"
