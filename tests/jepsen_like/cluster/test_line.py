@@ -55,11 +55,12 @@ async def test_all_connections_of_clients_share_the_capacity_of_a_broker() -> No
             got = b""
             while len(got) < 28:
                 got += await receive(server)
-        assert 0.19 <= trio.current_time() - began < 1.0
-        await servers[0].send_all(b"answer")
-        began = trio.current_time()
-        assert await receive(clients[0]) == b"answer"
-        assert trio.current_time() - began < 0.05
+        assert trio.current_time() - began >= 0.19
+        began, got = trio.current_time(), b""
+        await servers[0].send_all(100 * frame(10))
+        while len(got) < 1400:
+            got += await receive(clients[0])
+        assert trio.current_time() - began < 2.5, "answers are counted, which would take five seconds"
 
 
 def test_a_network_of_packets_refuses_to_count_requests() -> None:

@@ -450,13 +450,13 @@ RETENTION = ["--set", "retention_bytes=1024", "--set", "segment_bytes_max=65536"
 def test_records_leave_during_a_run_and_a_node_that_missed_them_is_reset_to_a_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["--duration", "5", "--rate", "400", "--nemesis", "kill", "--seed", "5", *RETENTION]
+    arguments = ["--duration", "7", "--rate", "400", "--nemesis", "kill", "--seed", "5", *RETENTION]
     arguments += ["--out", str(tmp_path), "--json"]
     assert execute(["run", "--quick", *arguments]) == ExitStatus.VALID
     shown = capsys.readouterr()
     results = json.loads(shown.out.splitlines()[-1])
     assert (results["lost_acked"], results["lost_unexplained"]) == (0, 0)
-    assert 0 < results["expired"] < results["acked"]
+    assert 0 < results["expired"] < results["acked"], shown.err
     assert results["retention"]["trims"] > 0
     assert results["retention"]["snapshots"] >= 1, shown.err
     assert "was reset to a snapshot" in shown.err

@@ -141,7 +141,7 @@ async def test_a_switch_that_is_not_done_opens_the_link_again() -> None:
         await two.mirror_all()
         producer = await open_transaction(two.a, [b"open"])
         with pytest.raises(NotSwitched, match="the link is open again"):
-            await run_switch(SwitchPlan(two.plan, wait_s=1), two.events.append)
+            await run_switch(SwitchPlan(two.plan, wait_s=5), two.events.append)
         await end_transaction(producer)
         assert (await two.mirror_all()).why is Why.CAUGHT_UP
         assert await values_in(two.b) == [*make_values(0, 5), b"open"]
