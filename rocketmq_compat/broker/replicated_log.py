@@ -107,6 +107,7 @@ A lost connection makes them ask again.
 """
 ENDS_GATHERING: Final = frozenset({RequestCode.DELETE_TOPIC_IN_BROKER})
 """Messages that came before such a request are stored before it is carried out."""
+NOTE_AGAIN_S: Final = 1.0
 PUSHED_BYTES_A_ROUND: Final = 256 * 1024
 """The bytes read from the log for slaves in one turn: a slave that lacks much may be pushed MiB after MiB at once."""
 
@@ -122,6 +123,14 @@ class CopiedTables(Protocol):
 
     def save(self, done: Saved) -> None:
         """Make them last; `done` is called with None when they do, or with the reason if they do not."""
+
+
+@attrs.define
+class _Due:
+    """The times of what is put off: a flush, and a second attempt to note the end of a doubt, which lacked room."""
+
+    flush: float = math.inf
+    note: float = math.inf
 
 
 class ReplicatedLog:
@@ -153,7 +162,7 @@ class ReplicatedLog:
         """The ordered pushes that are left for the next round."""
         self._pushed_bytes = 0
         """Of this round."""
-        self._flush_due = math.inf
+        self._due = _Due()
 
     # ---------------------------------------------------------------- what others ask for
 
@@ -162,7 +171,7 @@ class ReplicatedLog:
         """The time at which `tick` is due."""
         if self._pushes or self._puts.are_waiting:
             return 0.0
-        return min(self._decider.deadline, self._flush_due if not self._flushing else math.inf)
+        return min(self._decider.deadline, self._due.note, self._due.flush if not self._flushing else math.inf)
 
     @property
     def slaves(self) -> Mapping[int, int]:
@@ -278,6 +287,8 @@ class ReplicatedLog:
         if self._decider.deadline <= now:
             self.step(DeadlineReached())
             self._report_flushed()
+        if self._due.note <= now:
+            self._note_sure()
         self._pushed_bytes = 0
         while self._pushes and self._pushed_bytes < PUSHED_BYTES_A_ROUND:
             self._push(self._pushes.popleft())
@@ -303,11 +314,11 @@ class ReplicatedLog:
         if self._flushing:
             return
         if not self._store.is_dirty:
-            self._flush_due = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile
-        elif self._decider.config.sync_flush or self._flush_due <= now:
+            self._due.flush = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile
+        elif self._decider.config.sync_flush or self._due.flush <= now:
             self._begin_flush()
-        elif self._flush_due == math.inf:
-            self._flush_due = now + self._context.properties.seconds("flushIntervalCommitLog")
+        elif self._due.flush == math.inf:
+            self._due.flush = now + self._context.properties.seconds("flushIntervalCommitLog")
 
     # ---------------------------------------------------------------- the work
 
@@ -436,15 +447,22 @@ class ReplicatedLog:
     def _end_doubt(self, news: DoubtEnded) -> None:
         """Make the records that were copied back durable, and then note the end of the doubt."""
         self._store.flush()
-
-        def on_saved(failure: str | None) -> None:
-            if failure is None and self._decider.log.doubt is None:
-                self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))
-
-        self._tables.save(on_saved)
+        self._note_sure()
         self._context.tell("copy_is_sure", end=news.end, missing_bytes=news.missing_bytes)
         if isinstance(self._decider.role, Master):
             self._context.tell("role", role="master", epoch=self.epoch, broker=self._context.broker_name)
+
+    def _note_sure(self) -> None:
+        """Note the end of a doubt once the tables will last, again and again without room for them."""
+        self._due.note = math.inf
+
+        def on_saved(failure: str | None) -> None:
+            if failure is not None:
+                self._due.note = self._context.clock() + NOTE_AGAIN_S
+            elif self._decider.log.doubt is None:
+                self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))
+
+        self._tables.save(on_saved)
 
     def _push(self, order: PushLog) -> None:
         if self._pushed_bytes >= PUSHED_BYTES_A_ROUND:
@@ -465,7 +483,7 @@ class ReplicatedLog:
 
     def _begin_flush(self) -> None:
         self._flushing = True
-        self._flush_due = math.inf
+        self._due.flush = math.inf
         flush = self._store.begin_flush()
 
         def on_flushed(error: BaseException | None) -> None:

@@ -86,3 +86,16 @@ async def test_a_majority_of_full_disks_neither_ends_a_member_of_a_group_nor_los
                 found += pulled
         assert [each for each in found if each in stored] == stored, "each acknowledged message is there once, in order"
         assert found[-1] == b"after"
+
+
+async def test_a_doubt_that_ends_without_room_for_its_tables_is_over_once_there_is_room() -> None:
+    disk, events = memory_disk(), Events()
+    async with name_server() as names:
+        address = "namesrvAddr={}:{}".format(*names.address)
+        async with running_broker(address, "totalReplicas=2", disk=disk, events=events) as master:
+            fill(disk)
+            async with running_broker(address, *SLAVE):
+                await eventually(lambda: bool(events.select("copy_is_sure")))
+                await eventually(lambda: bool(events.select("checkpoint_failed")))
+            make_room(disk)
+            await eventually(lambda: master.context.store.copy.notes.doubt is None)
