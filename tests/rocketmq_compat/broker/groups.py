@@ -22,6 +22,8 @@ from tests.ports import free_ports
 from tests.rocketmq_compat.broker.pairs import DATA, QUICK, SECRET, WAIT_S, Events, eventually, send
 
 FAST = RaftConfig(heartbeat_s=0.05, election_timeout_s_min=0.25, election_timeout_s_max=0.5)
+STEADY = RaftConfig(heartbeat_s=0.05, election_timeout_s_min=1.0, election_timeout_s_max=2.0)
+"""For groups that must keep their leader through much work: all brokers share one loop."""
 
 FOUNDERS = 3
 
@@ -78,7 +80,7 @@ class BrokerGroup:
             listen=("127.0.0.1", self.ports[number]),
             data=DATA,
             properties=Properties.read(BROKER_PROPERTIES, [*QUICK, *words, *self.assignments]),
-            raft=FAST,
+            raft=FAST if self.raft_log_bytes == RAFT_LOG_BYTES else STEADY,
             secret=SECRET,
             joins=joins,
             raft_log_bytes=self.raft_log_bytes,
