@@ -185,10 +185,7 @@ WHOLE: Sequence[Mutant] = (
         "lost-tables-are-not-asked-for",
         "a master that has lost its consumer offsets begins without those of its slaves",
         MASTER,
-        (
-            "        if doubt.lacks_tables and slave.slave_id",
-            "        if not doubt.lacks_tables and slave.slave_id < 0 and slave.slave_id",
-        ),
+        (" and doubt.lacks_tables and slave.slave_id not in", " and slave.slave_id < 0 and slave.slave_id not in"),
         oracles=["Q11", "script"],
     ),
     _bug(
