@@ -55,7 +55,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "rocketmq-host-a-flushed-log-is-due",
         "a log that was flushed for another reason is due for a flush for ever: the broker never rests (found by the simulator)",
         HOST,
-        "            self._flush_due = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile\n",
+        "            self._due.flush = math.inf  # the end of a doubt, or a deletion, has flushed it meanwhile\n",
         "            pass\n",
         oracles=["Q15"],
     ),
