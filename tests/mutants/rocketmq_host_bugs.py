@@ -87,7 +87,7 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "rocketmq-host-a-doubt-is-not-noted",
         "a master that copies back forgets in a restart that its log is short",
         HOST,
-        "                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=CopyDoubt(floor)))\n",
+        "                    self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=doubt))\n",
         "",
         oracles=["Q14"],
     ),
@@ -95,19 +95,18 @@ ROCKETMQ_HOST_BUGS: Sequence[Mutant] = (
         "rocketmq-host-sure-of-what-is-not-flushed",
         "what was copied back is not flushed before the doubt is forgotten",
         HOST,
-        "        self._store.flush()\n\n        def on_saved",
-        "        def on_saved",
+        "        self._store.flush()\n        self._note_sure()\n",
+        "        self._note_sure()\n",
         oracles=["Q14"],
     ),
     _bug(
         "rocketmq-host-a-doubt-ends-before-its-tables",
         "the end of a doubt is noted before the tables from the slave are on disk",
         HOST,
-        "            if failure is None and self._decider.log.doubt is None:\n"
+        "            elif self._decider.log.doubt is None:\n"
         "                self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))\n\n"
         "        self._tables.save(on_saved)\n",
-        "            assert failure is None\n\n"
-        "        self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))\n"
+        "\n        self._store.copy.change(lambda notes: attrs.evolve(notes, doubt=None))\n"
         "        self._tables.save(on_saved)\n",
         oracles=["Q14"],
     ),
