@@ -158,6 +158,7 @@ class Links:
     def _stop(self, peer: NodeId) -> None:
         """End the link, and dial no more."""
         self._links.pop(peer, None)
+        self._dialled.pop(peer, None)
         self._scopes.pop(peer, trio.CancelScope()).cancel()
 
 
